@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from dcpinspect import __version__
 from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.findings.registry import RULES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
 from dcpinspect.output.render.finding_text import (
@@ -37,6 +38,7 @@ from dcpinspect.output.render.record_lines import (
     read_columns,
 )
 from dcpinspect.output.render.table import table_texts
+from dcpinspect.output.render.verdict import worst_severity
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of, with_frames
 from dcpinspect.reading.numbering import STEP
@@ -115,6 +117,8 @@ def page(contents: Contents) -> str:
         causes=report_pictures.legend("cause", timelines),
         letters=report_pictures.letters(timelines),
         others=report_pictures.drawn_in(timelines),
+        is_severe=any(worst_severity(row) for row in contents.vbuckets.row_dicts("findings"))
+        or len(contents.source.tables.rollbacks) > 0,
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
         frames={
@@ -255,7 +259,9 @@ def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
     answers = report_pictures.round_trips(charts)
     if answers is not None:
         yield "How long answers took, and how many took so long", _picture(answers), ()
-    for connection, picture in report_pictures.windows(charts):
+    # only what the page has an entry for
+    of_flow = [finding for finding in contents.causes if RULES[finding.rule].family == "flow"]
+    for connection, picture in report_pictures.windows(charts, of_flow):
         yield f"Flow control of connection {connection}", _picture(picture), ()
 
 

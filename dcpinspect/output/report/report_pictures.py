@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.cases import duration
+from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.lanes import LETTERS as CAUSE_LETTERS
 from dcpinspect.output.render.lanes import Scale, events_legend
@@ -28,7 +29,7 @@ from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.streams import words as w
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import counted, escape, words_of, wrap
+from dcpinspect.text import counted, escape, escape_rest, words_of, wrap
 
 Element = ElementTree.Element
 
@@ -431,13 +432,16 @@ def over_time(
     return svg, [title for title, _ in layers]
 
 
-def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
+def windows(
+    charts: Charts, findings: Sequence[Finding] = (), limit: int = 8
+) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not
-    acknowledged, against the window.
+    acknowledged, against the window; below it, when ``findings`` about it were.
     """
     for connection, window, span_ns, values in charts.windows[:limit]:
         label = f"bytes of connection {connection} that were not acknowledged, over time"
-        svg = _svg(170, label, kind="chart")
+        stalls = [finding for finding in findings if connection in finding.connections]
+        svg = _svg(170 + _STALL * len(stalls[:_MOST_STALLS]), label, kind="chart")
         highest = max(window, int(values.max()), 1)
         edges = _edges(charts, span_ns, len(values))
         line = _area(np.zeros(len(values)), values.astype(float), highest, edges)
@@ -447,7 +451,31 @@ def windows(charts: Charts, limit: int = 8) -> Iterator[tuple[int, Element]]:
         y = _y(window, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="limit")
         _add(svg, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
+        for number, finding in enumerate(stalls[:_MOST_STALLS]):
+            _stall(svg, 170 + _STALL * number, finding, charts.ends)
         yield connection, svg
+
+
+_STALL, _MOST_STALLS = 22, 4
+"""Height of a finding below a chart in units, and the greatest number of them."""
+
+
+def _stall(svg: Element, top: float, finding: Finding, ends: tuple[int, int]) -> None:
+    """Adds when a finding was, as a bar on the axis of time with its rule below."""
+    begin_ns, length_ns = ends[0], max(1, ends[1] - ends[0])
+    until_ns = ends[1] if finding.over == "open" else finding.last_time_ns
+    begin, end = (
+        _PLOT + (_RIGHT - _PLOT) * min(max((time_ns - begin_ns) / length_ns, 0), 1)
+        for time_ns in (finding.first_time_ns, until_ns)
+    )
+    link = _add(svg, "a", href=f"#finding-{finding.id}")
+    size = max(end - begin, 2), 5
+    _box(
+        link, (begin, top), size, f"fill-severity-{finding.severity}", escape_rest(finding.message)
+    )
+    x, kind = (begin, "") if begin < WIDE / 2 else (end, " end")
+    text = f"{GLYPHS[finding.severity]} {finding.rule}"
+    _add(link, "text", text, x=x, y=top + 16, class_=f"{finding.severity}{kind}")
 
 
 def round_trips(charts: Charts, limit: int = 12) -> Element | None:

@@ -247,3 +247,9 @@ def test_cases_that_say_the_same_of_the_same_place_are_no_list() -> None:
 def test_all_clients_are_named() -> None:
     told = gathered(SAMPLES / "tour.pcapng")
     assert len(dict(told.source.facts)["clients"]) == 7
+
+
+@pytest.mark.parametrize(("name", "is_said"), [("large.pcapng.gz", True), ("orphans.pcap", False)])
+def test_the_page_says_why_it_has_these_timelines(name: str, is_said: bool) -> None:
+    text = page(gathered(SAMPLES / name))
+    assert ("No vbucket has an error, a warning or a rollback." in text) is is_said

@@ -330,3 +330,25 @@ def test_causes_of_one_colour_have_one_swatch() -> None:
     swatches = report_pictures.legend("cause", drawn)
     assert "d deduplicated, f filtered" in [word for _, word in swatches]
     assert len({PAINTS[name.removeprefix("fill-")].light for name, _ in swatches}) == len(swatches)
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "severity"),
+    [
+        (real_server("v85-stuck-disconnect"), "flow-control-stall", "error"),
+        (field("p06-zero-window"), "tcp-window-zero", "error"),
+        (real_server("6.0.5-dcp1"), "flow-control-stall", "note"),
+    ],
+)
+def test_charts_of_flow_control_say_when_a_stall_was(path: Path, rule: str, severity: str) -> None:
+    told = gathered(path)
+    chart = page(told).partition("Flow control of connection ")[2].partition("</figure>")[0]
+    [bar] = re.findall(rf'<rect ([^>]*) class="fill-severity-{severity}"', chart)
+    at = {name: float(value) for name, value in re.findall(r'(\w+)="([\d.]+)"', bar)}
+    [stall] = [one for one in told.causes if one.rule == rule]
+    begin_ns, end_ns = told.source.charts.ends
+    seconds = at["width"] / (946 - 84) * (end_ns - begin_ns) / 1e9
+    until_ns = end_ns if stall.over == "open" else stall.last_time_ns
+    assert seconds == pytest.approx((until_ns - stall.first_time_ns) / 1e9, abs=0.1)
+    assert f"{rule}</text>" in chart
+    assert f"#finding-{stall.id}" in chart
