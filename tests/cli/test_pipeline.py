@@ -209,6 +209,8 @@ def test_info_says_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[s
     status, out, err = output(capsys, "info", tmp_path / "out")
     assert (status, err) == (0, "")
     assert "captures: 1 ok" in out
+    assert re.search(r"rows of tables: connections \d+, .*\bcaptures 1, bad 0, ", out)
+    assert not re.search(r"\d\.\d{9}Z|\d{2}T\d{2}:", out), "times as people read them"
     status, out, err = output(capsys, "info", tmp_path / "out", "--json")
     assert json.loads(out)["schema"] == "dcpinspect.pipeline_info/1"
 
@@ -783,7 +785,9 @@ def test_captures_of_years_ago_leave_without_spark(
     assert capfd.readouterr().out.startswith("nothing has changed\n")
     assert main(["pipeline", "expire", out, "--older", "1d"]) == 0
     printed = capfd.readouterr().out
-    assert printed.startswith("1 capture taken out because of their age\nrows: 0 connections, ")
+    assert printed.startswith(
+        "1 capture taken out because of their age\nrows of tables: connections 0, "
+    )
     assert printed.endswith(f"tables in {out}, run 2\n")
     assert main(["pipeline", "expire", out, "--older", "1d", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["expired"] == 0

@@ -83,7 +83,7 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
         or "none"
     )
     for point in record["points"][:MAX_LINES]:
-        times = f", {point['first_time']} to {point['last_time']}" if point["first_time"] else ""
+        times = f", {_span(point['first_time'], point['last_time'])}" if point["first_time"] else ""
         yield (
             f"  {escape(point['point'])}: {_captures(point['captures'])}, "
             f"{_bytes(point['bytes'])}, {point['packets']:,} packets{times}"
@@ -142,7 +142,15 @@ def problem_text(problem: Mapping[str, Any]) -> str:
 
 
 def _tables(rows: Mapping[str, int]) -> Iterator[str]:
-    yield "rows: " + ", ".join(f"{count:,} {name}" for name, count in rows.items())
+    yield "rows of tables: " + ", ".join(f"{name} {count:,}" for name, count in rows.items())
+
+
+def _span(first: str, last: str) -> str:
+    """Returns the span between two times in RFC 3339, to the second."""
+    begin, end = (time[:19].replace("T", " ") for time in (first, last))
+    if begin == end:
+        return f"{begin} UTC"
+    return f"{begin} to {end[11:] if end[:10] == begin[:10] else end} UTC"
 
 
 def _captures(count: int) -> str:

@@ -181,7 +181,11 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
         _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
         middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(stood(row))
         if across == 8:
-            text = " ".join(filter(None, [sign, f"{vbucket} {row['verdict']}"]))
+            texts = [
+                " ".join(filter(None, [sign, f"{vbucket} {verdict}"]))
+                for verdict in (words, row["verdict"])
+            ]
+            text = texts[0] if 7 * len(texts[0]) < size else texts[1]
             _add(parent, "text", text, x=middle, y=y + high * 0.65, class_="sign")
         elif sign:
             _add(parent, "text", sign, x=middle, y=y + size * _SIGN[across], class_="sign")

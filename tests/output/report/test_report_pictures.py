@@ -352,3 +352,11 @@ def test_charts_of_flow_control_say_when_a_stall_was(path: Path, rule: str, seve
     assert seconds == pytest.approx((until_ns - stall.first_time_ns) / 1e9, abs=0.1)
     assert f"{rule}</text>" in chart
     assert f"#finding-{stall.id}" in chart
+
+
+def test_a_small_map_says_what_its_legend_counts() -> None:
+    told = gathered(real_server("consumer-errors-66"))
+    client = told.vbuckets.values("client")[0]
+    drawn = report_pictures.vbucket_map(told.vbuckets, client, frozenset())
+    assert "5 ended silent" in [one.text for one in drawn.iter("text")]
+    assert "1 ended silent" in [words for _, _, words in report_pictures.map_legend(told.vbuckets)]
