@@ -29,7 +29,7 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
     assert summary() == [
         "read 3 captures, 5.0 MB, 9,000 packets",
         "1,200 messages in 4.0 s, of which Spark took 1.0 s to start",
-        "rows: 1,200 messages, 1 bad",
+        "rows of tables: messages 1,200, bad 1",
         "tables in o\\x1b, run 2",
     ]
     read = "read 3 captures, 5.0 MB, 9,000 packets; left out"
