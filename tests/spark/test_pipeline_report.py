@@ -14,6 +14,7 @@ from dcpinspect.output.report.written import ReportFormat, written
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.output_reading import compared
 from dcpinspect.spark.pipeline_report import LACKS, of_pipeline
+from tests.captures import real_server
 from tests.output.report.gathered import gathered
 from tests.peers.truth import SAMPLES
 from tests.spark.cuts import cut, packets_of
@@ -147,3 +148,16 @@ def test_messages_have_the_lines_of_one_reading_but_for_what_only_their_bytes_te
     assert "frame 325: from 0, accepted" in seen
     rows = {*re.findall(r"\b[1-9]\d{8,}\b", seen)} - {"18446744073709551615"}
     assert not {row for row in rows if row.endswith("00000")}, "no row that only sorts"
+
+
+@pytest.mark.slow
+def test_findings_in_timelines_name_packets(tmp_path: Path) -> None:
+    ran(tmp_path / "out", real_server("6.0.5-dcp1"))
+    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    texts = [
+        event.text
+        for timeline in told.timelines
+        for events in timeline.findings
+        for event in events
+    ]
+    assert any("requested again while open since packet 49 of" in text for text in texts)

@@ -26,6 +26,7 @@ from dcpinspect.output.render.event_lines import (
     of_findings,
 )
 from dcpinspect.output.render.field_table import field_table
+from dcpinspect.output.render.finding_text import by_packets
 from dcpinspect.output.render.info_text import info_facts
 from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.output.render.shape import Mark
@@ -372,7 +373,12 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
     frames = source.frames_of(rows) if source.frames_of is not None else {}
     # those that the map of vbuckets counts: no vbucket has what is of a whole connection
     own_findings = [finding for finding in source.findings if finding.vbuckets]
-    events = [event for event in of_findings(latest, own_findings) if event.cause is None]
+    by_id = {finding.id: finding for finding in own_findings}
+    events = [
+        event._replace(text=by_packets(event.text, by_id[event.finding], source.files))
+        for event in of_findings(latest, own_findings)
+        if event.cause is None and event.finding is not None
+    ]
     several = any(story.stream["sid"] is not None for story in latest)
     connections = source.by_name["connections"]
     clients = {
