@@ -78,8 +78,8 @@ def test_notes_have_next_steps_and_rollbacks_the_request_that_works() -> None:
     steps = [f"next: {one.next}" for one in told.causes[:3]]
     assert all(step in " ".join(text.split()) for step in steps)
     assert (
-        "| 50 | 50 | 50 | 50 | 0xb8b8000000000007 | the client is ahead of the branch point 50, so resume "
-        "there with that branch's uuid |"
+        "| 50 | 50 | 50 | 50 | 0xb8b8000000000007 | 41 | 60 | 0xa7a7000000000007 | 99 | 111 | the client "
+        "is ahead of the branch point 50, so resume there with that branch's uuid |"
     ) in text
 
 
