@@ -11,7 +11,7 @@ import operator
 import os
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -37,6 +37,7 @@ from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.redact import Redactor
+from dcpinspect.protocol.statuses import status_name
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.store import KEEP, Store
 from dcpinspect.tables.arrow import arrow_schema, record_batch
@@ -59,6 +60,19 @@ _READ_AT_ONCE = 1 << 10
 _READ_AGAIN = frozenset(column.name for column in ON_REQUEST)
 _TAKEN = 1 << 16
 """Number of rows in a record batch of those that met a filter."""
+
+_TOLD_BY_BYTES: Mapping[str, Callable[[Message], Any]] = {
+    "name": lambda message: message.name,
+    "side": lambda message: message.header and message.header.side,
+    "length": lambda message: message.size,
+    "layout": lambda message: message.generation,
+    "status_name": lambda message: (
+        status_name(message.header.specific)
+        if message.header is not None and message.header.side == "response"
+        else None
+    ),
+}
+"""Columns of ``messages`` that a message has without its reading."""
 
 Name = str | os.PathLike[str]
 Port = int | Literal["auto"]
@@ -104,10 +118,17 @@ class Decoded:
     @property
     def _names(self) -> list[str]:
         """Names that can be asked for."""
-        return [field.name for top in self.fields for field in top.walk()]
+        return [
+            *_TOLD_BY_BYTES,
+            *(field.name for top in self.fields for field in top.walk()),
+        ]
 
     def __getitem__(self, name: str) -> Any:
-        """Returns the value of the first field of this name. Raises KeyError."""
+        """Returns what the bytes alone tell of this column of ``messages``, or else the value of
+        the first field of this name. Raises KeyError.
+        """
+        if name in _TOLD_BY_BYTES:
+            return _TOLD_BY_BYTES[name](self.message)
         for top in self.fields:
             for field in top.walk():
                 if field.name == name:
@@ -132,7 +153,15 @@ class Decoded:
         return "\n".join(field_table(self.message))
 
     def __repr__(self) -> str:
-        return f"<{self.message.name}, {len(self.data)} bytes>"
+        return f"<{self.message.name}, {self._size}>"
+
+    @property
+    def _size(self) -> str:
+        """The size, and whether something is wrong, as where bytes are missing."""
+        problems = len(self.message.problems)
+        return counted(len(self.data), "byte") + (
+            f", {counted(problems, 'problem')}" if problems else ""
+        )
 
 
 class Annotation(Decoded):
@@ -197,7 +226,7 @@ class Annotation(Decoded):
         return message
 
     def __repr__(self) -> str:
-        return f"<{self.message.name}, row {self.row}, {len(self.data)} bytes>"
+        return f"<{self.message.name}, row {self.row}, {self._size}>"
 
 
 class Info(dict[str, Any]):

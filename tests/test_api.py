@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -755,3 +756,25 @@ def test_bytes_alone_are_decoded_as_far_as_messages_follow_each_other() -> None:
     [junk] = dcpinspect.decode(b"no message is here, only text that goes on")
     assert junk.message.problems[0].rule == "bad-magic"
     assert dcpinspect.decode(b"") == []
+
+
+def test_bytes_alone_tell_columns_of_messages() -> None:
+    [request] = dcpinspect.decode(encode("dcp_stream_req"))
+    assert (request.name, request.side, request.length, request.status_name) == (
+        "dcp_stream_req",
+        "request",
+        72,
+        None,
+    )
+    assert {"name", "side", "length", "layout"} <= {*dir(request)}
+    [answer] = dcpinspect.decode(encode("dcp_noop", side="response"))
+    assert (answer["side"], answer["status_name"]) == ("response", "success")
+
+
+def test_a_cut_message_is_not_shown_as_a_whole_one() -> None:
+    assert repr(dcpinspect.decode(encode("dcp_noop"))[0]) == "<dcp_noop, 24 bytes>"
+    cut = dcpinspect.decode(encode("dcp_stream_req")[:30])[0]
+    assert re.fullmatch(r"<dcp_stream_req, 30 bytes, \d problems?>", repr(cut))
+    [byte] = dcpinspect.decode(b"\x80")
+    assert repr(byte).startswith("<incomplete, 1 byte")
+    assert repr(byte.fields[0]).startswith("<magic at 0, 1 byte: ")

@@ -689,9 +689,9 @@ class _Annotator(Annotation):
         first = field.spec.word(current) if field.spec is not None else None
         if self.context.generation == "upr":
             field.current = current
-            field.meaning = f"{first}, as a number of the first generation"
+            field.meaning = f"{first}, as servers before 3.0 number it"
         elif self.context.generation == "unknown":
-            field.meaning = f"{field.meaning}; as a number of the first generation: {first}"
+            field.meaning = f"{field.meaning}; from a server before 3.0: {first}"
 
     def _meaning(self, spec: Field, number: int) -> str | None:
         kind = spec.kind

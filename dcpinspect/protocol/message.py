@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, Layout
 from dcpinspect.protocol.header import Header
+from dcpinspect.text import counted
 
 Severity = Literal["error", "warning", "note"]
 Encoding = Literal["json", "text", "binary", "fields", "hidden", "missing"]
@@ -102,7 +103,7 @@ class FieldValue:
     def __repr__(self) -> str:
         value = "hidden" if self.hidden else repr(self.value)
         return (
-            f"<{self.name} at {self.offset}, {self.size} bytes: "
+            f"<{self.name} at {self.offset}, {counted(self.size, 'byte')}: "
             f"{value}{f' ({self.meaning})' if self.meaning else ''}>"
         )
 
@@ -184,8 +185,8 @@ class Message:
     def __repr__(self) -> str:
         generation = f" {self.generation}" if self.generation else ""
         return (
-            f"<{self.name}{generation}, {self.size} bytes, {len(self.fields)} fields, "
-            f"{len(self.problems)} problems>"
+            f"<{self.name}{generation}, {counted(self.size, 'byte')}, "
+            f"{counted(len(self.fields), 'field')}, {counted(len(self.problems), 'problem')}>"
         )
 
     @property

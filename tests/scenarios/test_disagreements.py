@@ -74,11 +74,11 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
     ),
     "D5: snapshot type 1 is memory, and what the first generation meant is told": (
         lambda: meaning(published("seed001-01"), "snapshot_type"),
-        "memory; as a number of the first generation: disk",
+        "memory; from a server before 3.0: disk",
     ),
     "D5: snapshot type 0 is memory of the first generation": (
         lambda: meaning(annotate(encode("dcp_snapshot_marker", generation="v1")), "snapshot_type"),
-        "memory, as a number of the first generation",
+        "memory, as servers before 3.0 number it",
     ),
     "D6: a marker without extras opens a snapshot of unknown range": (
         lambda: (published("seed004-13").generation, rules(published("seed004-13"))),
@@ -134,14 +134,14 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
     ),
     "D14: stream end 1 is closed, and what the first generation meant is told": (
         lambda: meaning(annotate(encode("dcp_stream_end", end_reason=1)), "end_reason"),
-        "closed; as a number of the first generation: state-changed",
+        "closed; from a server before 3.0: state-changed",
     ),
     "D14: stream end 1 is state-changed where the connection is of the first generation": (
         lambda: meaning(
             annotate(encode("dcp_stream_end", end_reason=1), context=Context(generation="upr")),
             "end_reason",
         ),
-        "state-changed, as a number of the first generation",
+        "state-changed, as servers before 3.0 number it",
     ),
     "D14: stream end 2 is state-changed": (
         lambda: meaning(annotate(encode("dcp_stream_end", end_reason=2)), "end_reason"),
@@ -156,8 +156,8 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
             for state in (2, 3)
         ],
         [
-            "replica; as a number of the first generation: pending",
-            "pending; as a number of the first generation: replica",
+            "replica; from a server before 3.0: pending",
+            "pending; from a server before 3.0: replica",
         ],
     ),
     (
@@ -174,8 +174,8 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
             for state in (2, 3)
         ],
         [
-            "pending, as a number of the first generation",
-            "replica, as a number of the first generation",
+            "pending, as servers before 3.0 number it",
+            "replica, as servers before 3.0 number it",
         ],
     ),
     "D15: set vbucket state is answered": (

@@ -80,9 +80,9 @@ def said(
     return found
 
 
-FIRST = (1, "state-changed, as a number of the first generation", "state-changed", "state-changed")
+FIRST = (1, "state-changed, as servers before 3.0 number it", "state-changed", "state-changed")
 LATER = (1, "closed", "closed", "closed")
-BOTH = (1, "closed; as a number of the first generation: state-changed", "closed", "closed")
+BOTH = (1, "closed; from a server before 3.0: state-changed", "closed", "closed")
 
 
 @pytest.mark.parametrize("sizes", [(), (1,), (3, 2)])
@@ -130,7 +130,7 @@ def test_vbucket_states_are_numbered_as_the_page_has_them() -> None:
     talk, stream = upr()
     for state in (1, 2, 3, 4):
         stream.send("dcp_set_vbucket_state", state=state)
-    note = ", as a number of the first generation"
+    note = ", as servers before 3.0 number it"
     assert said(talk, 0x5B, "state") == [
         (1, "active", "active", "active"),
         (2, f"pending{note}", "pending", "pending"),

@@ -105,7 +105,7 @@ FAULTS = {
     "a vbucket state is raw": Fault(
         encode("dcp_set_vbucket_state", state=2),
         meaning("state"),
-        "replica; as a number of the first generation: pending",
+        "replica; from a server before 3.0: pending",
         "Unknown: 02",
     ),
     "a stream request's flags have no names": Fault(

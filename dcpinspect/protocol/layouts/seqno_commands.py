@@ -21,7 +21,7 @@ _NAMED = {
             """
         ),
         "high seqno of each vbucket",
-        "vbucket",
+        "entry",
     ),
     "keys": RecordList(
         "keys",

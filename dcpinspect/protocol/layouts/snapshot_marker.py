@@ -31,8 +31,8 @@ _NAMED = {
     "first-type": {
         "flags": SNAPSHOT_FLAGS,
         "values": {
-            0: "memory, as a number of the first generation",
-            1: "memory; as a number of the first generation: disk",
+            0: "memory, as servers before 3.0 number it",
+            1: "memory; from a server before 3.0: disk",
         },
     },
     "is_2.0": _version_says(0),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.annotate import annotate
+from tests.encode import encode
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
@@ -98,3 +100,10 @@ def test_a_message_decodes_to_its_fields(case: Case) -> None:
 )
 def test_fields_encode_to_the_message(case: Case) -> None:
     assert encoded(case) == case.data
+
+
+def test_entries_are_not_called_by_the_number_of_a_vbucket() -> None:
+    message = annotate(
+        encode("get_all_vb_seqnos", "response", seqnos=[{"vbucket": 417, "seqno": 4}])
+    )
+    assert next(field.label for field in message.fields if field.name == "seqnos[0]") == "entry 0"

@@ -182,7 +182,7 @@ def test_a_stream_id_says_which_of_several_streams() -> None:
     ("code", "word"),
     [
         (0, "ok"),
-        (1, "closed; as a number of the first generation: state-changed"),
+        (1, "closed; from a server before 3.0: state-changed"),
         (2, "state-changed"),
         (6, "rollback"),
         (8, "lost-privileges"),
@@ -199,7 +199,7 @@ def test_a_reason_has_a_word(code: int, word: str) -> None:
     ("generation", "meaning", "word"),
     [
         ("dcp", "closed", "closed"),
-        ("upr", "state-changed, as a number of the first generation", "state-changed"),
+        ("upr", "state-changed, as servers before 3.0 number it", "state-changed"),
     ],
 )
 def test_a_reason_of_1_is_what_the_connections_generation_says(

@@ -33,8 +33,8 @@ def test_fields_encode_to_the_message(case: Case) -> None:
     ("state", "word"),
     [
         (1, "active"),
-        (2, "replica; as a number of the first generation: pending"),
-        (3, "pending; as a number of the first generation: replica"),
+        (2, "replica; from a server before 3.0: pending"),
+        (3, "pending; from a server before 3.0: replica"),
         (4, "dead"),
         (0, "unknown (0)"),
         (5, "unknown (5)"),
@@ -52,8 +52,8 @@ def test_a_state_has_a_word(state: int, word: str) -> None:
         ("dcp", 2, "replica", "replica"),
         ("dcp", 3, "pending", "pending"),
         ("upr", 1, "active", "active"),
-        ("upr", 2, "pending, as a number of the first generation", "pending"),
-        ("upr", 3, "replica, as a number of the first generation", "replica"),
+        ("upr", 2, "pending, as servers before 3.0 number it", "pending"),
+        ("upr", 3, "replica, as servers before 3.0 number it", "replica"),
         ("upr", 4, "dead", "dead"),
     ],
 )
