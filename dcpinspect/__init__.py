@@ -20,6 +20,10 @@ __all__ = ["__version__", "decode", "explain", "open"]
 __version__ = "0.2.0"
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def open(  # noqa: A001 - as in gzip.open: it is called with the name of the package
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,

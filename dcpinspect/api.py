@@ -293,6 +293,10 @@ class Recording:
             with self._read():  # so that a wrong file is an error now
                 pass
 
+    def __dir__(self) -> Iterable[str]:
+        """Names for people, without those of programs that are made of this one."""
+        return {*super().__dir__()} - {"batch", "gather", "matching", "query", "records"}
+
     def __enter__(self) -> Self:
         return self
 

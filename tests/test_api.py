@@ -778,3 +778,21 @@ def test_a_cut_message_is_not_shown_as_a_whole_one() -> None:
     [byte] = dcpinspect.decode(b"\x80")
     assert repr(byte).startswith("<incomplete, 1 byte")
     assert repr(byte.fields[0]).startswith("<magic at 0, 1 byte: ")
+
+
+def test_tab_completion_offers_what_is_for_people() -> None:
+    def names(of: object) -> set[str]:
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    with dcpinspect.open(TOUR) as recording:
+        assert names(dcpinspect) == {"decode", "explain", "open"}
+        assert names(recording) == {
+            *("annotate", "bytes_of", "close", "coverage", "findings", "info", "messages"),
+            *("paths", "problems", "report", "rows", "table", "timeline"),
+        }
+        assert names(recording.timeline(9)) == {
+            *("connections", "events", "left_out", "lines", "streams", "to_dict", "vbucket"),
+        }
+        assert names(recording.findings()[0]).isdisjoint(
+            {"facts", "in_full", "latest", "what", "where"}
+        )

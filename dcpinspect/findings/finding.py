@@ -220,6 +220,10 @@ class Finding:
     files: tuple[str, ...] = field(default=(), compare=False)
     """Names of the captures that ``places`` count, if a ``Recording`` gives the finding."""
 
+    def __dir__(self) -> Iterable[str]:
+        """Names for people; the others are for those who print it."""
+        return {*object.__dir__(self)} - {"facts", "in_full", "latest", "what", "where"}
+
     def __repr__(self) -> str:
         return f"<{self.severity} {self.rule}, {self.where}: {self.what or self.message}>"
 

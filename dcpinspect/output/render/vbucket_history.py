@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,11 @@ class VbucketHistory:
     """The streams of a vbucket and everything that happened to them. Feed it with every batch of a
     reading, then ask ``read``.
     """
+
+    def __dir__(self) -> Iterable[str]:
+        """Names for people; the others are for those who feed it."""
+        fed = {"bounds", "feed", "is_within", "noted", "of_connections", "read"}
+        return {*super().__dir__()} - fed
 
     def __init__(self, vbucket: int, connections: Sequence[range] = ()) -> None:
         """``connections``: only streams of these; of all if empty."""

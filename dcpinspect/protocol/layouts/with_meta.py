@@ -4,6 +4,7 @@ to 0xa9), return meta (0xb2).
 
 from __future__ import annotations
 
+from dcpinspect.protocol.datatype import DATATYPE_BITS, DATATYPE_NAMES
 from dcpinspect.protocol.fields import Bit
 from dcpinspect.protocol.layout_text import layouts
 
@@ -43,7 +44,7 @@ LAYOUTS = layouts(
         use: got
     GET_META GETQ_META response v2
         use: got
-        extras stored_datatype u8 (datatype): datatype of the document
+        extras stored_datatype u8 (datatype) &datatypes: datatype of the document
     {_WITH_META} request
         use: meta
         use: document
@@ -87,6 +88,14 @@ LAYOUTS = layouts(
         extras seqno seqno: seqno of the change
     """,
     "BinaryProtocol.md",
-    {"options": {"flags": OPTIONS}},
+    {
+        "options": {"flags": OPTIONS},
+        "datatypes": {
+            "values": {
+                bits: ", ".join(DATATYPE_NAMES[bits]) or "none"
+                for bits in range(1 << len(DATATYPE_BITS))
+            }
+        },
+    },
     columns=False,
 )

@@ -191,3 +191,10 @@ def test_a_json_object_that_would_be_larger_than_the_value_is_told() -> None:
     assert [(problem.rule, problem.reason) for problem in message.problems] == [
         ("length-mismatch", "extended metadata of 9 bytes exceeds the value of 2")
     ]
+
+
+def test_the_datatype_of_a_stored_document_has_names() -> None:
+    data = encode("get_meta", "response", generation="v2", stored_datatype=5)
+    field = annotate(data).field("stored_datatype")
+    assert field is not None
+    assert (field.value, field.meaning) == (5, "json, xattr")
