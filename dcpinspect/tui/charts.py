@@ -143,7 +143,7 @@ def axis(scale: Scale, end: int) -> str:
     if len(last) > scale.columns:
         return text.ljust(scale.columns)
     for label in re.finditer(r"\S+(?: \S+)*", text):
-        # the end has its place, so a label too close to it is left out
-        if label.end() + APART <= scale.columns - len(last):
+        # the end has its place, so a label too close to it, or the same, is left out
+        if label.end() + APART <= scale.columns - len(last) and label[0] != last:
             line = line.ljust(label.start()) + label[0]
     return line.ljust(scale.columns - len(last)) + last

@@ -285,8 +285,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             drawn = [(block * self._wide, style)]
             if sign and is_lowest:
                 sign_style = base + self._paint_of_sign(sign)
-                rest = block * (self._wide - 1), style if eighths else sign_style
-                drawn = [(self._letter(sign), sign_style), rest]
+                filling = block * (self._wide - 1), style if eighths else sign_style
+                drawn = [(self._letter(sign), sign_style), filling]
             over = cursor_style if is_here else no_style
             pieces += [(text, style + over) for text, style in drawn] * sum(1 for _ in run)
         return pieces

@@ -516,15 +516,16 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         if not self.tracks:
             return f"vb {self.vbucket} · no stream"
         stories, scale, is_time = self.content, self.scale, self.axis == "time"
+        last = min(scale.last, self._bounds[1])  # the last cell may reach beyond the end
         bottom = int(self.scroll_offset.y) + self.size.height - self.HEAD
         hidden = len({row.track for row in self._rows[bottom:] if row.lane == "title"})
         phrases = [
             f"vb {self.vbucket}",
             counted(len(self.tracks), "stream") + (f", {hidden} more below" if hidden else ""),
             f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
-            f"{time_since(scale.step * TICK, scale.last + 1)}"
+            f"{time_since(scale.step * TICK, last + 1)}"
             if is_time
-            else _seqnos(scale.first, scale.last),
+            else _seqnos(scale.first, last),
             f"a cell is {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",
             f"d: {'seqnos' if is_time else 'time'}",
             *(

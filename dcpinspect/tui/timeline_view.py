@@ -198,7 +198,7 @@ class TimelineView(View):
         else:
             self.host.action_return()
             self.host.show_status(
-                f"vb {self._request.vbucket} has no seqno {seqno:,}; it has "
+                f"vbucket {self._request.vbucket} has no seqno {seqno:,}; it has "
                 + f"{first:,}–{last:,}".removesuffix(f"–{first:,}")
             )
 

@@ -125,8 +125,8 @@ class VbucketsView(View):
         taken, height, head = 0, self.size.height, self.heat.HEAD
         if not is_map and self.map.cells.has_few:
             count = len(self.map.cells.requested)
-            room = (height - head - _LEAST_CARD) // count
-            high = max(1, min(room, _LINES), min((height - head - _CARD) // count, _HIGHEST))
+            lines_each = (height - head - _LEAST_CARD) // count
+            high = max(1, min(lines_each, _LINES), min((height - head - _CARD) // count, _HIGHEST))
             taken = max(1, min(head + count * high, height - _LEAST_CARD))
         self.heat.styles.height = taken or None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)

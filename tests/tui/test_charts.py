@@ -107,6 +107,8 @@ def test_an_axis_begins_and_ends_with_the_capture() -> None:
     assert "2.5 s" not in text
     assert axis(time_scale(930_000_000, 107), 930_000_000).endswith("  0.7 s       0.8 s   0.930 s")
     assert axis(Scale(0, 1, 61), 60).endswith("40        50       60"), "seqnos end, too"
+    assert axis(Scale(0, 1, 11, 6), 10).split() == ["0", "2", "4", "6", "8", "10"], "each once"
+    assert axis(Scale(20, 1, 1, 68), 20).split() == ["20"]
 
 
 def test_what_came_late_stands_late() -> None:

@@ -261,6 +261,20 @@ def test_a_message_before_the_stream_leaves_the_stream_in_view() -> None:
     play("real-server/stuck.pcap.gz", scene)
 
 
+def test_the_heading_ends_where_the_streams_end() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        lanes = lanes_of(app)
+        _, last = lanes.content.bounds("seqno")
+        for width in range(80, 120, 3):
+            await pilot.resize_terminal(width, 36)
+            await settled(app, pilot)
+            assert f"–{last:,} · a cell is" in screen(app)
+        assert "✖ error" in screen(app)
+
+    play("loop.pcap", scene)
+
+
 def test_a_narrow_title_has_the_end_of_the_stream_and_cuts_what_came() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(9)

@@ -367,7 +367,9 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
         Sign(glyphs.density[0] + glyphs.density[-1], ITEMS, "items"),
     ]
     letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
-    return [bars, letters, events_legend()]
+    severity_glyphs = (("error", glyphs.error), ("warning", glyphs.warning))
+    signs = [Sign(glyph, f"severity-{severity}", severity) for severity, glyph in severity_glyphs]
+    return [bars, letters, events_legend(), signs]
 
 
 def events_legend() -> list[Sign]:

@@ -184,17 +184,17 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
     damage_ = looked.damage if looked is not None else ""
     if worse:
         worse_costs = {_cost_of(finding, is_calm=False) for finding in worse}
-        told = [
+        joining_notes = [
             note
             for note in notes
             if (cost := _cost_of(note, is_calm=True)) is not None
             and (note.over == "open" or (cost in worse_costs and not cost.lasts))
         ]
-        note_count = len(notes) - len(told)
+        note_count = len(notes) - len(joining_notes)
         phrases = [
-            *_cost_phrases([*worse, *told], effects, is_calm=True),
+            *_cost_phrases([*worse, *joining_notes], effects, is_calm=True),
             damage_,
-            counted(note_count, "other note" if told else "note") if note_count else "",
+            counted(note_count, "other note" if joining_notes else "note") if note_count else "",
         ]
     else:
         note_costs = _cost_phrases(notes, effects, is_calm=True)

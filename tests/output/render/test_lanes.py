@@ -210,7 +210,7 @@ def test_a_branch_that_a_stream_goes_on_in_is_marked_on_its_axis() -> None:
 
 def test_the_legend_has_the_colours_of_what_it_names() -> None:
     for glyphs in (UNICODE, ASCII):
-        bars, letters, events = legend(glyphs)
+        bars, letters, events, findings = legend(glyphs)
         for sign in bars:
             lane = "items" if sign.word == "items" else "snapshots"
             assert {paint_of(lane, glyph, glyphs) for glyph in sign.glyph} == {sign.paint}
@@ -219,9 +219,12 @@ def test_the_legend_has_the_colours_of_what_it_names() -> None:
         ]
         assert all(paint_of("gaps", sign.glyph, glyphs) == sign.paint for sign in letters)
         assert all(paint_of("events", sign.glyph, glyphs) == sign.paint for sign in events)
-        words = [sign.word for line in (bars, letters, events) for sign in line]
+        assert [sign.glyph for sign in findings] == [glyphs.error, glyphs.warning]
+        words = [sign.word for line in (bars, letters, events, findings) for sign in line]
         assert len(words) == len(set(words)), "no two signs have one name"
-        assert {sign.paint for line in (bars, letters, events) for sign in line} <= set(PAINTS)
+        assert {sign.paint for line in (bars, letters, events, findings) for sign in line} <= set(
+            PAINTS
+        )
 
 
 def test_snapshots_of_each_type_have_the_colour_of_the_type() -> None:
