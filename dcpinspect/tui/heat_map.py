@@ -224,6 +224,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         whose = "" if self._results.connection is None else ", from all connections"
         phrases = [
             f"items of {counted(len(self._numbers), 'vbucket')} over time{whose}",
+            f"{over} more above" if (over := int(self.scroll_offset.y) // self.form.high) else "",
             f"{hidden} more below" if (hidden := self.below // self.across) else "",
             sharing,
             f"a cell is {duration(self._spans * self._heat.span_ns)}",

@@ -35,10 +35,10 @@ STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 class Cells:
     """The state of each vbucket, from the tables of vbuckets and streams."""
 
-    def __init__(self, records: Mapping[str, Records]) -> None:
+    def __init__(self, records: Mapping[str, Records], worst_vbucket: int | None = None) -> None:
         vbuckets = records.get("vbuckets")
         rows = [] if vbuckets is None else vbuckets.row_dicts()
-        self._ends = _ends_of(records)
+        self._ends, self._worst_vbucket = _ends_of(records), worst_vbucket
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
@@ -107,12 +107,14 @@ class Cells:
         return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint
 
     def rank(self, number: int) -> int:
-        """Returns how bad a vbucket is: a greater number is worse, 0 is not requested."""
+        """Returns how bad a vbucket is: a greater number is worse, 0 is not requested. The one that
+        the list of findings begins with is the worst here, too.
+        """
         state = self.states.get(number, "")
         by_state = len(STATES) - STATES.index(state) if state else 0
-        return by_state + len(STATES) * {"error": 2, "warning": 1}.get(
-            self.severities.get(number) or "", 0
-        )
+        by_severity = {"error": 2, "warning": 1}.get(self.severities.get(number) or "", 0)
+        is_worst = number == self._worst_vbucket and by_severity > 0
+        return by_state + len(STATES) * (by_severity + is_worst)
 
     def entries(self, glyphs: Glyphs) -> list[tuple[str, str, int, str]]:
         """Returns what the signs mean, the worst first: the sign, its colour, how many vbuckets

@@ -96,7 +96,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
-        self.cells = Cells(results.records)
+        self.cells = Cells(results.records, results.worst_vbucket)
         if not self.is_moved:
             self._vbucket = results.worst_vbucket
         self.fit()

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, STATES, Cells
-from tests.tui.screens import SAMPLES, Keys, play, press, read, screen
+from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, read, screen
 
 
 def test_without_streams_there_are_the_vbuckets_of_a_bucket() -> None:
@@ -31,6 +33,22 @@ def test_cells_hold_what_the_tables_say() -> None:
         assert cells.rank(1000) == 0, "nobody requested it"
 
     play("orphans.pcap", scene)
+
+
+def test_the_worst_vbucket_is_that_of_the_worst_finding() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        assert app.inspection.results.worst_vbucket == 421
+        assert re.search(r"✖ 421 .*✖ 9 ", screen(app))
+        await press(app, pilot, "2")
+        view = app.navigation.vbuckets
+        assert view.vbucket_here == 421
+        assert " 2 more above · " in screen(app)
+        await press(app, pilot, "n")
+        assert view.vbucket_here == 9, "errors come before warnings"
+        await press(app, pilot, "home")
+        assert " more above" not in screen(app)
+
+    play("tour.pcapng", scene, NARROW)
 
 
 def test_a_vbucket_that_was_ended_unasked_has_a_sign_and_says_why() -> None:
