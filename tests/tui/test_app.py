@@ -57,7 +57,7 @@ def test_views_look_like_this(size: tuple[int, int], golden: Golden) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "size", [(40, 8), (60, 15), (300, 51)], ids=lambda size: f"{size[0]}x{size[1]}"
+    "size", [(20, 5), (60, 15), (300, 51)], ids=lambda size: f"{size[0]}x{size[1]}"
 )
 def test_views_are_drawn_at_any_size(size: tuple[int, int]) -> None:
     def look(view: str, app: InspectApp) -> None:
