@@ -223,6 +223,7 @@ def _unanswered(
                 next=LOST if cause == SILENT else None,
                 last_time_ns=until,
                 severity=severity,
+                is_over=None if link.closed else False,
             )
     yield from _overdue(context, link, examples, peer, stalls)
 

@@ -221,10 +221,13 @@ class Outcomes:
         has_names = len(short) > 1 or any(session.name for session in sessions)
         has_one_host = len({host_of(link.origin) for link in links}) == 1
         if len(finding.clients) > 1 and (has_names or not has_one_host):
-            return (
-                f"{len(finding.clients)} clients "
-                f"({', '.join([hosts, *short]) if len(short) < 2 else _first_clients(finding.clients)})"
+            own_names = {client.partition(" ")[2] for client in finding.clients}
+            told = (
+                _first_clients(finding.clients)
+                if len(own_names) > 1
+                else ", ".join([hosts, *short])
             )
+            return f"{len(finding.clients)} clients ({told})"
         agents = sorted({session.agent or "" for session in sessions} - {"", *names})
         inside = ", ".join([hosts, *(agents if len(agents) < 3 else [f"{len(agents)} agents"])])
         name = names[0] if len(names) == 1 else short[0] if short else ""

@@ -189,7 +189,7 @@ def test_a_noop_that_is_never_answered_is_no_recovery_of_one_that_was() -> None:
     go_on(talk, 80)
     (found,) = check(talk)
     assert (found.message, found.count) == ("noop 0x00000009 unanswered for 80.0 s", 2)
-    assert found.over == "unknown"
+    assert found.over == "open"
 
 
 @pytest.mark.parametrize("abort", [False, True])

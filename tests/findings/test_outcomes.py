@@ -8,6 +8,8 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.reading.reading import Reading
+from tests.captures import real_server
 from tests.findings.checked import findings, found_in
 from tests.streams.told import Told, opened, packets
 
@@ -190,6 +192,15 @@ def test_several_clients_are_counted_with_their_addresses() -> None:
     assert one("rollback-loop", *talks).who == "3 clients (10.0.1.7–9, a)"
     talks[1].host = "10.0.2.5"
     assert one("rollback-loop", *talks).who == "3 clients (10.0.1.7, 10.0.2.5 and 1 more, a)"
+
+
+def test_clients_of_one_program_that_are_apart_are_named_as_they_are_known() -> None:
+    with Reading([str(real_server("v85-collections"))]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        said = [found.who for found in reading.findings() if found.connections == (4, 5, 6)]
+    assert said == ["3 clients (127.0.0.1 real:flat, 127.0.0.1 real:nocoll and 1 more)"]
 
 
 def test_several_clients_of_different_names_are_named_each_by_address_and_name() -> None:
