@@ -60,12 +60,7 @@ class Choosing:
         if self.known:
             return "nothing new is wrong"
         severity = None if self.severity == SEVERITIES[-1] else self.severity
-        is_all = (
-            replace(
-                self, severity=severity, limit=None, span=None, time=None, of_client=frozenset()
-            )
-            == Choosing()
-        )
+        is_all = replace(self, severity=severity, limit=None) == Choosing()
         return NOTHING if is_all else f"{NOTHING} {SELECTED}"
 
     def lacking(

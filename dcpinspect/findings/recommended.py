@@ -385,7 +385,7 @@ def _ack_pace(talk: ClientConnection) -> Verdict:
     last = talk.context.report_place(talk.link.number, watched.window.latest_ack, of_consumer=True)
     if acks < ENOUGH_ACKS:
         return _does_not_apply(
-            f"{acks} acknowledgement{'' if acks == 1 else 's'}", *([last] if acks else ())
+            f"fewer than {ENOUGH_ACKS} acknowledgements: {acks}", *([last] if acks else ())
         )
     if TOO_SMALL * acked < acks * size:
         message = (

@@ -125,7 +125,7 @@ _STATUS_SEVERITY: dict[int, Severity] = {
     Status.ERANGE: "error",
     Status.DCP_STREAM_ID_INVALID: "error",
 }
-_AFTER_END = {
+AFTER_END = {
     "closed": (
         "operators have nothing to do; the consumer has to reopen the stream where it ended, unless "
         "it meant to close it"
@@ -865,7 +865,7 @@ def _ended(
         f"ended: {name}{last}",
         (context.stream_place(stream, stream.finished),),
         cause=name if is_defined else "undefined",
-        next_=advice or _AFTER_END[name]
+        next_=advice or AFTER_END[name]
         if is_defined
         else "look in the release notes of the server, which may be newer than dcpinspect",
         shared=f"ended: {name}",

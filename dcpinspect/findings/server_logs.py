@@ -250,6 +250,7 @@ class _Log:
                     f"the server ended a stream: {event.reason}",
                     severity,
                     cause=event.reason,
+                    next_=request_rules.AFTER_END[event.reason],
                 )
         for event in events["slow-stream"]:
             behind = _behind(event)
@@ -378,6 +379,7 @@ class _Log:
         *,
         cause: str | None = None,
         shared: str | None = None,
+        next_: str | None = None,
     ) -> Occurrence:
         connection = self.captured.connection_of(event) if self.captured is not None else 0
         return Occurrence(
@@ -388,6 +390,7 @@ class _Log:
             event.vbucket,
             event.sid,
             cause,
+            next_,
             shared=shared or message,
             seqnos=tuple(
                 seqno for seqno in (event.start_seqno, event.rollback_seqno) if seqno is not None

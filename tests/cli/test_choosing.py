@@ -143,7 +143,7 @@ def test_a_span_of_time_leaves_what_goes_on_in_it_and_the_verdict_says_so(
         "before 12:01:01.002 UTC",
         "before 12:01:00.985 UTC",
     ]
-    assert told["--until", "1ms"].startswith("nothing wrong: ")
+    assert told["--until", "1ms"].startswith("nothing wrong in what was asked for, of ")
 
 
 def test_the_exit_status_is_that_of_the_span(capsys: pytest.CaptureFixture[str]) -> None:

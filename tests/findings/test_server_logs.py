@@ -123,6 +123,11 @@ def test_a_line_is_a_finding_without_a_capture(
     assert one.message.endswith(f"({tmp_path}/memcached.log:1)")
 
 
+def test_an_end_in_a_log_has_the_advice_of_its_reason(tmp_path: Path) -> None:
+    (one,) = alone(tmp_path / "memcached.log", producer(CLOSING + MOVED))
+    assert one.next.startswith("expected in a rebalance or failover; the client has to ask")
+
+
 def every(seconds: float, times: int, **changes: int) -> list[str]:
     return [
         rollback(

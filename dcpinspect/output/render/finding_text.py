@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges, who_alone
@@ -541,6 +542,8 @@ def lint_lines(
             f"{summary}",
             "bold",
         )
+        if len(own_verdicts) > 1 and len({(one.says, one.why) for one in own_verdicts}) == 1:
+            own_verdicts = [replace(own_verdicts[0], rule=f"all {len(own_verdicts)} rules")]
         for judged in own_verdicts:
             rows = (
                 (

@@ -144,6 +144,10 @@ family of a rule
     capture: capture loss
     log: what the server's log, and checkpoints, say
     lint: what is recommended to clients
+verdict of lint
+    PASS: the connection does what the rule recommends
+    FAIL: it does not; the finding of the rule says what to do
+    NA: the rule does not apply to it, or what was captured does not tell
 direction of a message
     c2s: from the client to the server, by who opened the TCP connection
     s2c: from the server to the client

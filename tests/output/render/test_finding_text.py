@@ -421,6 +421,12 @@ def test_a_connection_has_a_heading_and_a_line_for_every_rule() -> None:
     ]
 
 
+def test_what_all_rules_say_of_a_connection_is_one_line() -> None:
+    why = "the connection is between two nodes"
+    judged = [Verdict("NA", why, rule=rule, connection=1) for rule in ("lint-name", "lint-noop")]
+    assert lint_of(*judged)[2:] == [f"    NA    all 2 rules  {why}"]
+
+
 def test_no_escape_of_a_name_gets_through() -> None:
     shown = "\n".join(lint_of(*verdicts(opened("a\x1b[2Jb\n"), rules=["lint-name"])))
     assert "\x1b" not in shown

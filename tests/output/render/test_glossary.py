@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,6 +14,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.diff.difference_columns import PATHS
 from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.findings.logs.log_events import EVENTS
+from dcpinspect.findings.recommended import Says
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.output.render.explanation import explain
@@ -39,6 +41,7 @@ LISTS = {
     "role of the TCP server": w.ROLES,
     "severity of a finding": SEVERITIES,
     "family of a rule": FAMILIES,
+    "verdict of lint": get_args(Says),
 }
 
 
