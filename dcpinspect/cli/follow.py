@@ -33,7 +33,7 @@ def follow(
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.export.formats import TEXT
-    from dcpinspect.output.render.conversation_text import Conversation, close_line, heading
+    from dcpinspect.output.render.conversation_text import Conversation, end_lines, heading
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.select import Selection
 
@@ -63,8 +63,8 @@ def follow(
             )
         ends = [*talk.end()]
         link = next((link for link in reading.links if link.number == connection), None)
-        if shown_count and span is None and link is not None and link.closed_by >= 0:
-            ends.append(close_line(link, reading.first_time_ns or 0))
+        if shown_count and span is None and link is not None:
+            ends += end_lines(link, reading.first_time_ns or 0)
         target.write_piece("".join(f"{line}\n" for line in ends))
         if reading.messages and not shown_count and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))

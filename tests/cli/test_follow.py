@@ -8,6 +8,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from tests import builders
+from tests.captures import field
 from tests.peers.truth import SAMPLES
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -41,6 +42,13 @@ def test_many_messages_of_one_kind_are_one_line_unless_all_are_asked_for(
     assert counted + len(folded) - len(runs) == len(everything)
     assert runs[0].endswith("bytes")
     assert "vb 7–9, seqnos 2–40" in runs[0]
+
+
+def test_a_side_that_takes_no_bytes_to_the_end_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["follow", str(field("p06-zero-window")), "1"])
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "     0.811392  → TCP window 0: takes no bytes for 65.4 s, to the end; frame 117"
+    )
 
 
 def test_a_connection_that_there_is_not_is_said(capsys: pytest.CaptureFixture[str]) -> None:

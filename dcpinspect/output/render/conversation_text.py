@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dcpinspect.arrays import IntArray, unique
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.finding import ranges
 from dcpinspect.output.render.message_lines import (
     body_text,
@@ -112,12 +113,23 @@ class Conversation:
         return wrap(head + text, self._width, " " * min(len(head) + 2, self._width // 2))
 
 
-def close_line(link: TcpConnection, first_ns: int) -> str:
-    """Returns the line of the close of a connection. ``first_ns``: time of the first packet."""
-    side = "server" if link.closed_by else "client"
-    time = f"{seconds_text(link.closed_ns - first_ns):>13}"
-    text = f"{link.how_closed} by the {side}; frame {link.closed_frame}"
-    return f"{time}  {_arrow(link.closed_by)}{text}"
+def end_lines(link: TcpConnection, first_ns: int) -> Iterator[str]:
+    """Yields lines about how a connection ended below DCP: who takes no bytes any more, and who
+    closed it. ``first_ns``: time of the first packet.
+    """
+    for side, shut in enumerate(link.shut):
+        if shut is not None and not shut.is_over:
+            latest = shut.spells[-1]
+            yield (
+                f"{seconds_text(latest.since_ns - first_ns):>13}  {_arrow(side)}TCP window 0: takes "
+                f"no bytes for {duration(latest.time_ns)}, to the end; frame {latest.frame}"
+            )
+    if link.closed_by >= 0:
+        side_name = "server" if link.closed_by else "client"
+        yield (
+            f"{seconds_text(link.closed_ns - first_ns):>13}  {_arrow(link.closed_by)}"
+            f"{link.how_closed} by the {side_name}; frame {link.closed_frame}"
+        )
 
 
 def _kinds(batch: MessageBatch, rows: RowNumbers) -> IntArray:

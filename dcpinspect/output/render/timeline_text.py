@@ -37,16 +37,32 @@ LABEL = 12
 NARROWEST = 60
 WIDTH = 120
 """Width in columns if there is no terminal."""
+_FAR_ABOVE = 10
+"""Of a request from so many times the seqnos that streams have, only the words say from where."""
 _LISTED = 3
 """Number of snapshots up to which they are listed one by one."""
 
 
 def seqnos_of(streams: Sequence[StreamStory], seqnos: range | None) -> tuple[int, int]:
-    """Returns the least and the greatest seqno of what is drawn: of all streams, or ``seqnos``."""
+    """Returns the least and the greatest seqno of what is drawn: of all streams, or ``seqnos``.
+    Requests that were not granted, from seqnos far above all others, go beyond the end.
+    """
     if seqnos is not None:
         return seqnos[0], seqnos[-1]
     all_seqnos = [seqno for story in streams for seqno in story.seqnos()]
-    return min(all_seqnos, default=0), max(all_seqnos, default=0)
+    greatest = max(all_seqnos, default=0)
+    greatest_granted = max(
+        (
+            seqno
+            for story in streams
+            if story.stream["answer"] not in ("rollback", "refused")
+            for seqno in story.seqnos()
+        ),
+        default=0,
+    )
+    if 0 < greatest_granted < greatest // _FAR_ABOVE:
+        greatest = greatest_granted
+    return min(all_seqnos, default=0), greatest
 
 
 def scale_of(seqnos: tuple[int, int], *, width: int) -> Scale:

@@ -49,6 +49,19 @@ def test_a_part_of_the_range_is_drawn_with_the_same_letters() -> None:
     assert lanes(by_seqno(streams[0]), scale).gaps == "ddddd"
 
 
+@pytest.mark.parametrize(("start", "last"), [(50, 50), (1_000_000, 9)])
+def test_a_request_from_far_above_does_not_stretch_the_axis(start: int, last: int) -> None:
+    talk = opened()
+    talk.stream(7, start=start, uuid=1, rollback=0)
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "a")
+    streams = told(talk)
+    assert seqnos_of(streams, None) == (0, last)
+    drawn = picture(streams, scale_of((0, last), width=80), [[], []], width=80)
+    assert any(f"from {start}, rollback to 0" in text_of(line) for line in drawn)
+
+
 def test_ascii_has_nothing_else() -> None:
     talk = opened()
     stream = talk.stream(7)
