@@ -344,13 +344,15 @@ def _refusal(dcp_open: DcpOpen, severity: Severity) -> Occurrence:
     """``severity``: a note if a later open of the connection was granted."""
     assert dcp_open.status is not None
     name = status_name(dcp_open.status)
-    meaning = command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
     shown_name = f" {clip(dcp_open.name, MOST_NAME)}" if dcp_open.name else ""
-    message = f"DCP open{shown_name}: {name}, {meaning}"
     cause, size = _cause(dcp_open), len(dcp_open.name.encode())
     is_long = dcp_open.status == Status.EINVAL and size > LONGEST_NAME
-    if is_long:
-        message += f"; the name has {size} bytes, and may have {LONGEST_NAME}"
+    why = (
+        f"the name has {size} bytes, and may have {LONGEST_NAME}"
+        if is_long
+        else command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
+    )
+    message = f"DCP open{shown_name}: {name}, {why}"
     return Occurrence(
         "open-refused",
         message,

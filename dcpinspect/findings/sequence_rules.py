@@ -88,7 +88,7 @@ RULES = rules(
         fires: a seqno is not above the one before it
         unless: OSO snapshots; after a hole
         next: report both rows with the failover log and the producer's version; a consumer that
-            took it may have applied an older change over a newer one, and can reopen the stream
+            did not refuse it may have applied an older change over a newer one, and can reopen the stream
         cost: wrong-data
         fields: by_seqno
         silences: seqno-outside-snapshot

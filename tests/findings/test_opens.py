@@ -105,7 +105,7 @@ def test_a_name_that_is_too_long_is_why_an_open_is_refused() -> None:
     talk.hello("test/1.0", "JSON")
     talk.open("x" * 214, "producer", status=Status.EINVAL)
     (refused,) = findings(talk, rules=["open-refused"])
-    assert refused.message.endswith("; the name has 214 bytes, and may have 200")
+    assert refused.message.endswith(": einval, the name has 214 bytes, and may have 200")
     assert refused.next.startswith("shorten what the client makes its name of")
 
 

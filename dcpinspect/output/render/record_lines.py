@@ -68,6 +68,7 @@ fit the width is left out from their end. Sentences stand below their row then.
 """
 BELOW = _by_table(
     """
+    connections: tls
     streams: end_reason
     gaps: cause
     rollbacks: cause
@@ -94,7 +95,7 @@ CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation", "reason", "message")
 """Columns that are sentences; a table has at most one."""
 _WORDS = words_of(
-    "verdict before_end answer status end_reason cause state kind rule who server whose next"
+    "verdict before_end answer status end_reason cause state kind rule who server whose next tls"
 )
 """Columns of words, which are not cut either, and of what people have to do."""
 _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")

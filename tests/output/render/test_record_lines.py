@@ -212,6 +212,13 @@ def test_nothing_steers_the_terminal_below_a_row_either() -> None:
     assert all(line.isprintable() for line in shown(width=30, is_folded=True, table=table))
 
 
+def test_how_tls_is_read_is_not_cut_but_stands_below() -> None:
+    tls = "TLS 1.2, not decrypted; client random 2996a76a3caa9702689fd671415384a4"
+    table = pa.table({"connection": [1], "tls": [tls]})
+    lines = [line for line, _ in record_lines(table, ["connection"], width=72, below=["tls"])]
+    assert " ".join(" ".join(lines[2:]).split()) == f"tls {tls}"
+
+
 def test_a_sentence_far_below_is_not_cut_where_the_first_rows_have_shorter_ones() -> None:
     reasons = ["why"] * MEASURED + ["why, in some more words"]
     table = pa.table({"connection": [1] * len(reasons), "reason": reasons})
