@@ -347,12 +347,12 @@ def _refusal(dcp_open: DcpOpen, severity: Severity) -> Occurrence:
     shown_name = f" {clip(dcp_open.name, MOST_NAME)}" if dcp_open.name else ""
     cause, size = _cause(dcp_open), len(dcp_open.name.encode())
     is_long = dcp_open.status == Status.EINVAL and size > LONGEST_NAME
-    why = (
+    reason = (
         f"the name has {size} bytes, and may have {LONGEST_NAME}"
         if is_long
         else command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
     )
-    message = f"DCP open{shown_name}: {name}, {why}"
+    message = f"DCP open{shown_name}: {name}, {reason}"
     return Occurrence(
         "open-refused",
         message,

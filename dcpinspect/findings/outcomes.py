@@ -222,12 +222,12 @@ class Outcomes:
         has_one_host = len({host_of(link.origin) for link in links}) == 1
         if len(finding.clients) > 1 and (has_names or not has_one_host):
             own_names = {client.partition(" ")[2] for client in finding.clients}
-            told = (
+            description = (
                 _first_clients(finding.clients)
                 if len(own_names) > 1
                 else ", ".join([hosts, *short])
             )
-            return f"{len(finding.clients)} clients ({told})"
+            return f"{len(finding.clients)} clients ({description})"
         agents = sorted({session.agent or "" for session in sessions} - {"", *names})
         inside = ", ".join([hosts, *(agents if len(agents) < 3 else [f"{len(agents)} agents"])])
         name = names[0] if len(names) == 1 else short[0] if short else ""

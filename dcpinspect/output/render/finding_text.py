@@ -542,7 +542,10 @@ def lint_lines(
             f"{summary}",
             "bold",
         )
-        if len(own_verdicts) > 1 and len({(one.says, one.why) for one in own_verdicts}) == 1:
+        if (
+            len(own_verdicts) > 1
+            and len({(verdict.says, verdict.why) for verdict in own_verdicts}) == 1
+        ):
             own_verdicts = [replace(own_verdicts[0], rule=f"all {len(own_verdicts)} rules")]
         for judged in own_verdicts:
             rows = (

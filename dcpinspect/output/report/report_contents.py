@@ -432,9 +432,9 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
 
 def _by_frame(text: str, frames: Mapping[int, str]) -> str:
     """Names the message that a text begins with by its frame, if that is among ``frames``."""
-    row, colon, rest = text.removeprefix("row ").partition(":")
+    row, colon, row_text = text.removeprefix("row ").partition(":")
     frame = frames.get(int(row)) if text.startswith("row ") and row.isdecimal() else None
-    return text if frame is None else f"frame {frame}{colon}{rest}"
+    return text if frame is None else f"frame {frame}{colon}{row_text}"
 
 
 def _key(story: StreamStory) -> tuple[int, int | None, int]:
