@@ -42,7 +42,7 @@ class VbucketHistory:
 
     def __dir__(self) -> Iterable[str]:
         """Names for people; the others are for those who feed it."""
-        fed = {"bounds", "feed", "is_within", "noted", "of_connections", "read"}
+        fed = {"bounds", "feed", "has_findings", "is_within", "noted", "of_connections", "read"}
         return {*super().__dir__()} - fed
 
     def __init__(self, vbucket: int, connections: Sequence[range] = ()) -> None:

@@ -86,7 +86,7 @@ def test_many_points_and_problems_are_counted() -> None:
     assert lines[:3] == [
         "2 runs, the newest by dcpinspect 1",
         "captures: 12 ok",
-        "  a: 1 capture, 12 B, 3 packets, 2024-04-06 12:01:00 to 2024-04-06 12:03:00 UTC",
+        "  a: 1 capture, 12 B, 3 packets, 2024-04-06 12:01:00 to 12:03:00 UTC",
     ]
     assert "  and 2 more points; the table captures has all" in lines
     assert "  10.0.0.9 \\x1b: 1 vbucket over 2 connections to a, b, c, d, …" in lines
