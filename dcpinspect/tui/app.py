@@ -300,7 +300,10 @@ class InspectApp(ThemedApp):
             return await super().run_action(action, default_namespace, *arguments, **options)
         except DcpInspectError as error:
             self.show_status(str(error))
-            return False
+        except KeyError:  # Textual pages in the list of the palette before that has lines
+            if not str(action).startswith("command_list"):
+                raise
+        return False
 
     def action_press(self, key: str) -> None:
         """Acts as if the key was pressed."""
