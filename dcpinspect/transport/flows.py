@@ -11,6 +11,7 @@ from dcpinspect.transport import flow_records
 from dcpinspect.transport.chunk import Packet
 from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
+    BY_FIN,
     END,
     GIVEN_UP,
     HOLE,
@@ -167,6 +168,14 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
     """Enters a hole: the next ``length`` bytes of a flow will not come; ``packet`` decided it."""
     n = enter(tables, flow, length, HOLE, packet)
     tables.entries[n].packet.frame = 0
+    connection = tables.connections[flow.number >> 1]
+    if (
+        connection.closed_how == BY_FIN
+        and connection.closed_by == flow.number & 1 ^ 1
+        and tables.sides[flow.number].has_fin == 0
+        and flow.next < flow.acked_at_end <= flow.next + length
+    ):  # a FIN that came before the captured one may be in the hole
+        connection.closed_by = -1
     hole = tables.recent[recent_row(tables, flow, flow.holes)]
     hole.start = flow.next
     hole.end = flow.next + length

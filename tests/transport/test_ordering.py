@@ -605,6 +605,28 @@ def test_where_both_fins_are_lost_nobody_knows_which_one_was_the_first() -> None
     assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", -1)]
 
 
+@pytest.mark.parametrize("has_ack", [False, True])
+def test_a_fin_may_be_in_a_hole_that_the_other_fin_acknowledges(has_ack: bool) -> None:
+    """The client's last bytes and its FIN are not captured. ``has_ack``: its last packet is."""
+    talk = Talk()
+    talk.handshake()
+    talk.send(1, b"abc")
+    talk.send(0, b"de")
+    start = len(talk.packets)
+    talk.send(0, b"fgh")
+    talk.send(0, flags=FIN | ACK)
+    end = len(talk.packets)
+    talk.send(1, flags=FIN | ACK)
+    if has_ack:
+        talk.send(0)
+    transport = Reassembler((PORT,))
+    for part in batches([*talk.packets[:start], *talk.packets[end:]]):
+        transport.feed(part)
+    for _ in transport.finish():
+        pass
+    assert [(life.closed, life.closed_by) for life in lifetimes(transport)] == [("fin", -1)]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("late", [0, 1])
 def test_who_ends_a_connection_first_goes_by_acknowledgements(first: int, late: int) -> None:
