@@ -178,12 +178,12 @@ def stories(
     for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
         if key not in shown_streams:
             continue
-        own_snapshots = snapshots.take(snapshots_of.get(key, _NONE))
-        own_gaps = gaps.take(gaps_of.get(key, _NONE))
+        own_snapshots = snapshots.view(snapshots_of.get(key, _NONE))
+        own_gaps = gaps.view(gaps_of.get(key, _NONE))
         entries_of_stream = _received(entries[order[borders[number] : borders[number + 1]]], row)
         stories_found.append(
             StreamStory(
-                row=streams.take(np.array([number])),
+                row=streams.view(np.array([number])),
                 stream=row,
                 snapshots=own_snapshots,
                 gaps=own_gaps,

@@ -166,6 +166,12 @@ class Records:
         columns = {name: _taken(values, rows) for name, values in self.columns.items()}
         return Records(self.table, columns, len(rows), file=self._file[rows])
 
+    def view(self, rows: IntArray) -> Records:
+        """Returns the same as ``take``, with each column taken whenever it is asked for: for a few
+        rows of each of many streams, that is less work and memory.
+        """
+        return Records(self.table, _Columns(self.columns, rows), len(rows), file=self._file[rows])
+
     def with_file(self, files: Sequence[str]) -> Records:
         """Returns the same rows with the name of the capture that each begins in. ``files``: all
         captures of the reading.
@@ -255,6 +261,22 @@ def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False
         )
 
     return LazyColumn(len(numbers), plain, arrow)
+
+
+class _Columns(Mapping[str, ColumnValues]):
+    """Some rows of columns."""
+
+    def __init__(self, columns: Mapping[str, ColumnValues], rows: IntArray) -> None:
+        self._columns, self._rows = columns, rows
+
+    def __getitem__(self, name: str) -> ColumnValues:
+        return _taken(self._columns[name], self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 def _taken(values: ColumnValues, rows: IntArray) -> ColumnValues:
