@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import heappop, heappush
+from itertools import islice, pairwise
 from typing import Literal
 
 import numpy as np
@@ -155,6 +157,35 @@ class ConsumerFacts:
         return connections_of_client
 
     @cached_property
+    def previous_of_name(self) -> Mapping[int, int]:
+        """By connection, the latest one before that opened with the same name."""
+        return {
+            number: before
+            for numbers in self.names.values()
+            for before, number in pairwise(numbers)
+        }
+
+    @cached_property
+    def held(self) -> Mapping[int, tuple[int, tuple[int, ...]]]:
+        """By connection, how many older ones of its client go on when it opens, and the first three
+        of them.
+        """
+        last_ns = self.context.tracker.state.connections.time.array.max(axis=1)
+        held_at_open = {}
+        for numbers in self.of_client.values():
+            going_on: dict[int, None] = {}
+            ends: list[tuple[int, int]] = []
+            for number in numbers:
+                opened_ns, _ = self._opened(number)
+                while ends and ends[0][0] <= opened_ns:
+                    del going_on[heappop(ends)[1]]
+                if opened_ns:
+                    held_at_open[number] = len(going_on), tuple(islice(going_on, 3))
+                going_on[number] = None
+                heappush(ends, (int(last_ns[number]), number))
+        return held_at_open
+
+    @cached_property
     def hosts(self) -> Mapping[str, tuple[tuple[int, int, int], Verdict | None]]:
         """By host of the client: (time, row, connection) of the first request for the newest
         seqnos, and what may hide such a request.
@@ -298,14 +329,11 @@ def _name(talk: ClientConnection) -> Verdict:
             f"name {name} is not of the form service:unique" if name else "it has no name",
             talk.open_place,
         )
-    same_name = talk.facts.names.get((talk.context.logs.origins[talk.link.number], name), [])
-    earlier = (
-        same_name[: same_name.index(talk.link.number)] if talk.link.number in same_name else []
-    )
-    if earlier:
-        first = talk.facts.open_place(earlier[-1])
+    earlier = talk.facts.previous_of_name.get(talk.link.number)
+    if earlier is not None:
+        first = talk.facts.open_place(earlier)
         return _fails(
-            f"name {name} was used by connection {earlier[-1]} before", talk.open_place, first
+            f"name {name} was used by connection {earlier} before", talk.open_place, first
         )
     return _passes(f"name {name}", talk.open_place)
 
@@ -326,27 +354,13 @@ def _connections(talk: ClientConnection) -> Verdict:
     context, number = talk.context, talk.link.number
     if not context.owners[number].is_named:
         return _does_not_apply("the client of this connection is unknown")
-    own_connections = talk.facts.of_client.get(
-        (context.logs.origins[number], context.clients[number]), []
-    )
-    opened_ns = talk.open_place.time_ns if talk.open_place is not None else 0
-    rows = context.tracker.state.connections
-    older = own_connections[: own_connections.index(number)] if number in own_connections else []
-    held = [
-        older_number
-        for older_number in older
-        if opened_ns and rows.time.array[older_number].max() > opened_ns
-    ]
-    if held:
+    count, held = talk.facts.held.get(number, (0, ()))
+    if count:
         message = (
-            f"{len(held) + 1} DCP connections of {context.clients[number]} to "
+            f"{count + 1} DCP connections of {context.clients[number]} to "
             f"{talk.link.server} at a time"
         )
-        return _fails(
-            message,
-            talk.open_place,
-            *(talk.facts.open_place(older_number) for older_number in held[:3]),
-        )
+        return _fails(message, talk.open_place, *map(talk.facts.open_place, held))
     return _passes(
         f"the only one of {context.clients[number]} to {talk.link.server} at that time",
         talk.open_place,
