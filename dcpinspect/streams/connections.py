@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.records import ConnectionRow, ConnectionRows, Streams
 from dcpinspect.streams.session import Session, consumer_name_of
+from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.table_columns import CONNECTIONS
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
-from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.streams.verdicts import PATIENCE_NS, are_unopened
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.record_tables import Records
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop after this time will not answer it."""
-RUNNING = tuple(
+_RUNNING = tuple(
     w.STREAM_VERDICTS.index(verdict) for verdict in ("stalled", "backfilling", "advancing")
 )
 """Verdicts of streams on which messages come."""
@@ -173,12 +175,15 @@ def _is_dead(link: TcpConnection, session: Session, row: ConnectionRow, sight: V
 def connection_records(
     links: Sequence[TcpConnection],
     sessions: Mapping[int, Session],
-    table: ConnectionRows,
+    tables: KnownTables,
     flows: Mapping[int, FlowControl],
-    is_running: BoolArray,
+    verdicts: IntArray,
     sight: Visibility,
 ) -> Records:
-    """Returns the table of connections; ``is_running``: those whose streams get messages."""
+    """Returns the table of connections; ``verdicts``: number of each stream's verdict."""
+    streams, table = tables.streams, tables.connections
+    runs = set(streams.connection[np.isin(verdicts, _RUNNING)].tolist())
+    unopened = Counter(streams.connection[are_unopened(streams)].tolist())
     rows = []
     for link in links:
         session = sessions.get(link.number) or Session()
@@ -206,15 +211,13 @@ def connection_records(
                 flow.counted,
                 flow.acked,
                 session.noop_interval,
-                verdict_of(
-                    link, session, row, flow, sight, is_running=bool(is_running[link.number])
-                ),
+                verdict_of(link, session, row, flow, sight, is_running=link.number in runs),
                 None if link.closed_by < 0 else ("client", "server")[link.closed_by],
                 "handshake" if link.has_handshake else "mid-stream",
                 link.tls,
                 sum(link.holes),
                 sum(link.skipped),
-                row.streams,
+                row.streams - unopened[link.number],
                 link.first_ns,
                 link.last_ns,
                 None,

@@ -19,7 +19,6 @@ from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.connections import (
-    RUNNING,
     clients_of,
     connection_records,
     flow_of,
@@ -314,7 +313,7 @@ class Tracker(Portable):
             "logs": logs,
             "explained": explained,
             "connections": lambda: connection_records(
-                links, sessions, tables.connections, seen.flows, self._running(seen), seen.sight
+                links, sessions, tables, seen.flows, seen.verdicts, seen.sight
             ),
             "streams": lambda: seen.streams if in_order is None else seen.streams.take(in_order),
             "snapshots": lambda: snapshot_records(
@@ -392,13 +391,6 @@ class Tracker(Portable):
         unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
         has_handshake = [by_number[number].has_handshake for number in unmet.tolist()]
         self.state.meet(unmet, np.array(has_handshake, dtype=np.int64))
-
-    def _running(self, seen: TableInput) -> BoolArray:
-        """Returns a mask of connections whose streams get messages."""
-        is_running = np.zeros(len(self.state.connections), dtype=np.bool_)
-        owner = self.state.known_tables.streams.connection
-        is_running[owner[np.isin(seen.verdicts, RUNNING)]] = True
-        return is_running
 
     def _explained(self, resumed: Gaps, of_whole: OfWhole | None) -> ExplainedGaps:
         """Returns all gaps with their causes; ``resumed``: those where resumed streams begin."""

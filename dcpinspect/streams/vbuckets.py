@@ -19,6 +19,7 @@ from dcpinspect.streams.records import FILE_SHIFT, GREATEST, Streams
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.table_columns import VBUCKETS
+from dcpinspect.streams.verdicts import are_unopened
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn, counted
 
@@ -80,7 +81,7 @@ def vbucket_records(
             np.full(len(groups), -1), w.STOOD
         ),  # findings may say why it ended
         "connections": _connections(groups, streams.connection),
-        "streams": NumberColumn(count),
+        "streams": total(~are_unopened(streams)[numbers]),
         "requested_end": NumberColumn(
             unbiased(request.end[newest]), request.is_captured[newest] != 0
         ),

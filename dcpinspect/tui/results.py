@@ -210,7 +210,8 @@ def _rows_of(table: Records, connection: int) -> RowNumbers:
 
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
     sums = coverage.sums(lambda all_: all_.connection > 0)
-    streams = len(records["streams"]) if "streams" in records else 0
+    table = records.get("streams")
+    streams = 0 if table is None else len(table) - len(table.rows_with("verdict", "never-opened"))
     return LookedAt(
         messages,
         streams,

@@ -599,9 +599,12 @@ def test_a_vbucket_that_nobody_opened_is_one_wherever_vbuckets_are_told(
     assert ", 6 streams (6 accepted)\n" in told
     main(["check", capture, "--rule", "rollback"])
     assert ", 6 streams, " in capsys.readouterr().out
+    main(["connections", capture, "--columns", "connection,streams"])
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "6"
     main(["vbuckets", capture, "--vbucket", "9", "--format", "ndjson"])
     row = json.loads(capsys.readouterr().out)
-    assert [row[name] for name in ("verdict", "items", "bytes")] == ["never-opened", 0, 65]
+    names = ("verdict", "streams", "items", "bytes")
+    assert [row[name] for name in names] == ["never-opened", 0, 0, 65]
     assert row["findings"]["error"] == 1
     main(["timeline", capture, "--vbucket", "9", "--messages"])
     told = capsys.readouterr().out
