@@ -25,6 +25,7 @@ SCHEMA = "dcpinspect.message/2"
 ValueLimit = int | Literal["full", "none"]
 """How much of a value to write: all, a number of bytes, or nothing."""
 
+_YES_NO = {0: "no", 1: "yes"}
 _SECTIONS = frozenset({"key", "value", "body", "extras", "framing_extras", "rest"})
 """Outermost fields that are not numbers of only some messages."""
 
@@ -141,7 +142,7 @@ def specific_numbers(message: Message) -> dict[str, Any]:
         elif field.spec is not None and field.spec.kind is FieldKind.FLATBUFFER:
             members.update({slot.name: scalar_value(slot) for slot in field.fields})
         elif field.spec is not None and not field.spec.reserved and field.name not in _SECTIONS:
-            members[field.name] = scalar_value(field)
+            members |= named_value(field)
             if field.spec.alias:
                 members[field.spec.alias] = scalar_value(field)
     return members
@@ -152,7 +153,22 @@ def _record(field: FieldValue) -> Any:
         if field.spec is not None and field.spec.kind is FieldKind.FEATURE:
             return field.meaning
         return scalar_value(field)
-    return {inner.name: scalar_value(inner) for inner in field.fields}
+    return {key: value for inner in field.fields for key, value in named_value(inner).items()}
+
+
+def named_value(field: FieldValue) -> dict[str, Any]:
+    """Returns a value under its own key, and the name of the number beside it, if it has one."""
+    members, spec = {field.name: scalar_value(field)}, field.spec
+    if spec is not None and has_names(spec) and isinstance(members[field.name], int):
+        word = field.word if spec.values else field.meaning
+        members |= {f"{field.name}_name": word} if word else {}
+    return members
+
+
+def has_names(spec: Field) -> bool:
+    """Returns whether numbers of a field have names, which ``NAME_name`` holds beside the number."""
+    is_listed = bool(spec.values) and not (spec.words or is_worded(spec) or spec.values == _YES_NO)
+    return is_listed or spec.kind in (FieldKind.COMMAND, FieldKind.STATUS)
 
 
 def scalar_value(field: FieldValue) -> Any:

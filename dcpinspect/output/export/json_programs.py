@@ -15,9 +15,10 @@ from dcpinspect.output.export.json import (
     ValueLimit,
     dump,
     field_object,
+    has_names,
     is_worded,
     message_object,
-    scalar_value,
+    named_value,
     value_object,
 )
 from dcpinspect.output.export.row_programs import (
@@ -102,6 +103,11 @@ class JsonRows(Programs):
             for field in numbers.values()
             if field.spec is not None and field.spec.alias
         }
+        beside = {  # a number's text has its name
+            f"{name}_name"
+            for name, field in numbers.items()
+            if field.spec and has_names(field.spec)
+        }
         groups = {field.group for field in message.fields if field.group}
         members: dict[str, Any] = {}
         for name, value in message_object(batch, index, fields=self._fields).items():
@@ -121,7 +127,7 @@ class JsonRows(Programs):
                     for field in message.fields
                     if field.group == name
                 ]
-            elif name not in ("server", "direction"):  # the text of both ends has these
+            elif name not in ("server", "direction", *beside):  # the text of both ends has these
                 members[name] = mark(*_HEAD[name]) if name in _HEAD and value is not None else value
         builder.example(self._before + dump(members) + self._after)
 
@@ -129,7 +135,13 @@ class JsonRows(Programs):
         """Returns the mark for a fixed-size number of the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"
-        if spec.flags or spec.words or is_worded(spec) or spec.kind is FieldKind.I64:
+        if (
+            spec.flags
+            or spec.words
+            or is_worded(spec)
+            or has_names(spec)
+            or spec.kind is FieldKind.I64
+        ):
             return builder.look_up(field, _head_text)
         if spec.kind in (FieldKind.UUID, FieldKind.CAS):
             return builder.mark(b'"0x', (rt.HEX, field.offset, field.size), b'"')
@@ -200,8 +212,8 @@ class JsonRows(Programs):
 
 
 def _head_text(field: FieldValue) -> bytes:
-    """Returns a value for its own key."""
-    return dump(scalar_value(field))
+    """Returns a value for its own key, and what stands beside it."""
+    return dump(named_value(field))[len(dump(field.name)) + 2 : -1]
 
 
 def _field_text(field: FieldValue) -> bytes:

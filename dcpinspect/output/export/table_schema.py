@@ -9,7 +9,7 @@ from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
 from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.findings.logs.log_events import LOG_EVENTS
-from dcpinspect.output.export.json import SCHEMA, is_worded
+from dcpinspect.output.export.json import SCHEMA, has_names, is_worded
 from dcpinspect.protocol.fields import Field, FieldKind, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.streams.story import EVENTS
@@ -33,6 +33,7 @@ _TEXT_OR_HEX = {
     ]
 }
 _STRING = {"type": "string"}
+_NAME = {**_STRING, "description": "name of the number, if it has one"}
 _COUNT = {"type": "integer", "minimum": 0}
 _WORDS = {"type": "array", "items": {"type": "string"}}
 _ANY_JSON = {"type": ["object", "array", "string", "number", "boolean", "null"]}
@@ -89,10 +90,11 @@ def _specific() -> dict[str, Any]:
             if isinstance(item, RecordList):
                 single = len(item.fields) == 1
                 inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
+                names = {f"{field.name}_name": _NAME for field in item.fields if has_names(field)}
                 records = (
                     {"type": "string"}
                     if single
-                    else {"type": "object", "properties": inner, "required": list(inner)}
+                    else {"type": "object", "properties": inner | names, "required": list(inner)}
                 )
                 _add(
                     forms_of,
@@ -113,6 +115,8 @@ def _specific() -> dict[str, Any]:
             for name in (item.name, item.alias):
                 if name:
                     _add(forms_of, name, {**_nullable(_of_field(item)), "description": item.doc})
+            if has_names(item):
+                _add(forms_of, f"{item.name}_name", _NAME)
     return {
         name: forms[0] if len(forms) == 1 else {"anyOf": forms}
         for name, forms in sorted(forms_of.items())

@@ -224,6 +224,17 @@ def test_flags_are_names_and_unknown_bits_numbers() -> None:
     ]
 
 
+def test_a_number_with_a_name_has_it_beside_it() -> None:
+    level = {"by_seqno": 1, "key": "k"}
+    found = record(encode("dcp_prepare", **level, durability_level=3), fields=False)
+    assert found["durability_level"] == 3
+    assert found["durability_level_name"] == "persist-to-majority"
+    assert "deleted_name" not in found  # 0 and 1 say it
+    unknown = record(encode("dcp_prepare", **level, durability_level=9), fields=False)
+    assert unknown["durability_level"] == 9
+    assert "durability_level_name" not in unknown
+
+
 def test_a_failover_log_is_a_list_of_entries() -> None:
     log = [{"uuid": 0xFEED, "seqno": 9}, {"uuid": 1, "seqno": 0}]
     assert record(encode("dcp_stream_req", "response", failover_log=log))["failover_log"] == [

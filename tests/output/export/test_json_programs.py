@@ -227,6 +227,19 @@ def test_stream_requests_and_failover_logs_are_written_alike(
             assert fast == ordinary
 
 
+def test_numbers_with_names_are_written_alike(tmp_path: Path) -> None:
+    prepares = [
+        encode("dcp_prepare", by_seqno=level, key="k", durability_level=level) for level in range(5)
+    ]
+    specs = [{"command": command, "path": "a"} for command in (0xC5, 0xC6, 0x01)]
+    looked_up = [encode("subdoc_multi_lookup", key="k", specs=[spec, spec]) for spec in specs]
+    for batch in conversation(tmp_path / "names.pcap", [*prepares, *looked_up, prepares[3]]):
+        for fields in (True, False):
+            fast, ordinary = both_ways(batch, fields=fields)
+            assert fast == ordinary
+            assert any(b'"durability_level_name":"majority"' in text for text in fast)
+
+
 # -- redacted
 # -----------------------------------------------------------------------------------------
 
