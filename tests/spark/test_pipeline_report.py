@@ -110,13 +110,13 @@ def test_findings_name_packets_because_rows_are_large_numbers(
     named = {
         (int(number), name)
         for number, name in re.findall(
-            r"packets? (\d+)[\d, ]* of (\S+?\.pcap)",
+            r"frames? (\d+)[\d, ]* of (\S+?\.pcap)",
             re.sub(r"\s+", " ", findings.replace("\\", "")),
         )
     }
     assert named
     assert named <= {
-        (place.frame, told.source.files[place.file])
+        (place.frame, Path(told.source.files[place.file]).name)
         for finding in source.findings
         for place in finding.places
     }
@@ -160,4 +160,4 @@ def test_findings_in_timelines_name_packets(tmp_path: Path) -> None:
         for events in timeline.findings
         for event in events
     ]
-    assert any("requested again while open since packet 49 of" in text for text in texts)
+    assert any("requested again while open since frame 49" in text for text in texts)

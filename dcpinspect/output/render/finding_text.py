@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 
 from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges, who_alone
@@ -452,8 +453,8 @@ def _over(finding: Finding) -> str:
 
 
 def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
-    """Names messages by their packets, if their numbers are packet numbers, as in a pipeline;
-    leaves out messages without a known packet.
+    """Names messages by their frames, if their rows only sort, as in a pipeline; leaves out messages
+    without a known frame.
     """
     place_by_row = {
         str(message_place.row): message_place
@@ -472,18 +473,28 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
             )
         frames = re.sub(r"\d+", lambda row: str(place_by_row[row[0]].frame), match[2])
         return (
-            f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of "
-            f"{escape(files[known_places[0].file])}"
+            f"{before} frame{'s' if len(rows) > 1 else ''} {frames}"
+            f"{_of_file(tuple(files))[known_places[0].file]}"
         )
 
     return _ROW.sub(named, text) if place_by_row else text
 
 
 def message_of(message: MessagePlace, files: Sequence[str]) -> str:
-    """Names a message by row, or by packet where rows are packet numbers, as in a pipeline."""
+    """Names a message by row, or by frame where rows only sort, as in a pipeline."""
     if message.row < STEP and message.has_message:
         return f"row {message.row}"
-    return f"packet {message.frame} of {escape(files[message.file])}"
+    return f"frame {frame_of(message, files)}"
+
+
+def frame_of(message: MessagePlace, files: Sequence[str]) -> str:
+    """Returns the frame of a message, with the name of its capture where there are several."""
+    return f"{message.frame}{_of_file(tuple(files))[message.file]}"
+
+
+@cache
+def _of_file(files: tuple[str, ...]) -> Sequence[str]:
+    return [f" of {name}" for name in short_names(files)] if len(files) > 1 else ("",)
 
 
 def _listed(noun: str, numbers: Sequence[str]) -> str:
@@ -509,7 +520,7 @@ def _packets(finding: Finding, files: Sequence[str]) -> str:
             if len(file_frames) == 1
             else f"frame.number in {{{', '.join(map(str, file_frames))}}}"
         )
-        filters.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
+        filters.append(f"{text}{_of_file(tuple(files))[file]}")
     return "; ".join(filters)
 
 

@@ -16,13 +16,14 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from dcpinspect import __version__
-from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
 from dcpinspect.output.render.finding_text import (
     by_packets,
     effects_in_words,
+    frame_of,
     message_of,
     place_of,
     when_and_whose,
@@ -42,7 +43,7 @@ from dcpinspect.output.render.verdict import worst_severity
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of, with_frames
 from dcpinspect.reading.numbering import STEP
-from dcpinspect.text import counted, escape, escape_rest, short_names, words_of
+from dcpinspect.text import counted, escape, escape_rest, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def page(contents: Contents) -> str:
         tables=list(_tables(contents, linked)),
         shown=list(contents.shown.values()),
         frames={
-            message_place.row: _frame(contents, message_place)
+            message_place.row: frame_of(message_place, contents.source.files)
             for finding in contents.source.findings
             for message_place in places_of(finding, contents.limits)
             if message_place.has_message
@@ -163,17 +164,6 @@ def _colours() -> str:
     )
 
 
-def _frame(contents: Contents, message: MessagePlace) -> str:
-    """Returns the frame of a message, with the name of its capture where there are several."""
-    files = contents.source.files
-    return f"{message.frame}{_of_file(tuple(files))[message.file] if len(files) > 1 else ''}"
-
-
-@cache
-def _of_file(files: tuple[str, ...]) -> Sequence[str]:
-    return [f" of {name}" for name in short_names(files)]
-
-
 def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[list[Any]]]:
     """Returns the columns with something in them, and for each message that shows a finding its
     row, None for a packet without a message, its frame, and these columns.
@@ -193,7 +183,11 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
         elif details is not None and details.cells["Time"] == cells["Time"]:
             cells["Time"] = ""  # that of the message before it
         rows.append(
-            (message.row if message.has_message else None, _frame(contents, message), cells)
+            (
+                message.row if message.has_message else None,
+                frame_of(message, contents.source.files),
+                cells,
+            )
         )
     names = [name for name in _LINE_COLUMNS if any(cells.get(name) for _, _, cells in rows)]
     return names, [

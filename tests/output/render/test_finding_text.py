@@ -277,8 +277,8 @@ def test_of_several_captures_short_findings_name_theirs_and_the_day() -> None:
 @pytest.mark.parametrize(
     ("file", "named"),
     [
-        (0, "since packets 5, 7 or 9 of a.pcap"),
-        (1, "since packet 5 of a.pcap, packet 7 of a.pcap or packet 9 of b.pcap"),
+        (0, "since frames 5, 7 or 9 of a.pcap"),
+        (1, "since frame 5 of a.pcap, frame 7 of a.pcap or frame 9 of b.pcap"),
     ],
 )
 def test_several_numbers_of_packets_are_all_named(file: int, named: str) -> None:
@@ -289,7 +289,7 @@ def test_several_numbers_of_packets_are_all_named(file: int, named: str) -> None
     )
     message = "requested again while open since row 60000001, 80000000 or 100000000"
     text = "\n".join(
-        lines(finding(message=message, places=places), files=("a.pcap", "b.pcap"), width=None)
+        lines(finding(message=message, places=places), files=("x/a.pcap", "x/b.pcap"), width=None)
     )
     assert named in text
     assert "0000" not in text
@@ -306,7 +306,7 @@ def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
     )
     text = "\n".join(lines(told))
     assert str(row) not in text
-    assert "followed in packet 5 of a.pcap" in text
+    assert "followed in frame 5\n" in text
     assert "; recovered\n" in text
     assert "    Wireshark: frame.number == 5\n" in text
 
