@@ -284,10 +284,11 @@ class Coverage:
         tls_states = [
             about for number in connections if (about := self.tls.get(number)) is not None
         ]
+        kinds = {(about.mismatch, bool(about.mesh)) for about in tls_states}
+        if len(kinds) > 1:
+            return "the reasons differ; the findings say what to do for each"
         if tls_states and len(tls_states) == len(connections):
-            if len(kinds := {about.mismatch for about in tls_states}) == 1 and (
-                advice := MISMATCHES.get(kinds.pop())
-            ):
+            if advice := MISMATCHES.get(kinds.pop()[0]):
                 return advice
             if all(about.cannot_be_read for about in tls_states):
                 return (

@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 from dcpinspect.coverage import Coverage, DirectionCoverage, Sizes
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.headers import CLASS_NAMES
+from dcpinspect.transport.tls.connection import (
+    MISMATCHES,
+    PLAIN_TO_TLS,
+    TLS_TO_PLAIN,
+    TlsConnection,
+)
 from tests import builders
 from tests.builders import Conversation, Recorded
 
@@ -62,6 +68,17 @@ def holds(coverage: Coverage, packets: int, decoded: int) -> None:
     for some, sizes in coverage.sizes:
         for column, of_each in zip(sizes, Sizes.from_directions(list(some)), strict=True):
             assert column.tolist() == of_each.tolist()
+
+
+def test_advice_on_tls_is_none_for_all_where_the_reasons_differ() -> None:
+    kinds = {1: TLS_TO_PLAIN, 2: PLAIN_TO_TLS}
+    tls = {number: TlsConnection(mismatch=mismatch) for number, mismatch in kinds.items()}
+    advice = [Coverage({}, (), tls=tls).tls_advice(numbers) for numbers in ([1], [2], [1, 2])]
+    assert advice == [
+        MISMATCHES[TLS_TO_PLAIN],
+        MISMATCHES[PLAIN_TO_TLS],
+        "the reasons differ; the findings say what to do for each",
+    ]
 
 
 @pytest.mark.parametrize("find_ports", [False, True])

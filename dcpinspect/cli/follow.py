@@ -48,22 +48,26 @@ def follow(
         talk = Conversation(width=target.width(), folds=not is_all)
         shown_count = 0
         paint = target.painter()
+
+        def begin(client: str, server: str) -> None:
+            title = heading(client, server, _facts(reading, connection))
+            lines = wrap(title, target.width(), "    ")
+            target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in lines))
+
         for batch in interrupts.batches(reading.capture, reading):
             rows = selection.rows(batch)
             if len(rows) and not shown_count:
                 number = connection - 1
-                client, server = batch.endpoints.client[number], batch.endpoints.server[number]
-                title = wrap(
-                    heading(client, server, _facts(reading, connection)), target.width(), "    "
-                )
-                target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in title))
+                begin(batch.endpoints.client[number], batch.endpoints.server[number])
             shown_count += len(rows)
             target.write_piece(
                 "".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows))
             )
         ends = [*talk.end()]
         link = next((link for link in reading.links if link.number == connection), None)
-        if shown_count and span is None and link is not None:
+        if span is None and link is not None:
+            if not shown_count:
+                begin(link.client, link.server)
             ends += end_lines(link, reading.first_time_ns or 0)
         target.write_piece("".join(f"{line}\n" for line in ends))
         if reading.messages and not shown_count and span is None:
@@ -83,9 +87,9 @@ def _absent(reading: Reading, connection: int) -> str:
     """Returns why there is nothing to show of a connection."""
     from dcpinspect.output.render.coverage_text import foreign
 
+    protocol = ""
     for direction in reading.coverage.where(lambda all_: all_.connection == connection):
-        protocol = foreign(direction.protocol, reading.coverage, connection)
-        return f"connection {connection} has no message" + (
-            f": it carries {protocol}" if protocol else ""
-        )
-    return no_such_connections(reading, (range(connection, connection + 1),))
+        protocol = protocol or foreign(direction.protocol, reading.coverage, connection)
+    absent = f"connection {connection} has no message"
+    carried = f"{absent}: it carries {protocol}" if protocol else absent
+    return no_such_connections(reading, (range(connection, connection + 1),)) or carried

@@ -59,6 +59,20 @@ def test_a_connection_that_there_is_not_is_said(capsys: pytest.CaptureFixture[st
     )
 
 
+def test_a_connection_without_messages_says_who_closed_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its client begins TLS on the plain port."""
+    talk = builders.Conversation()
+    talk.handshake()
+    talk.stream(True, bytes.fromhex("160301002f0100002b0303") + bytes(41))
+    talk.send(False, flags=0x14)  # RST and ACK
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(talk.segments)))
+    assert main(["follow", str(path), "1"]) == 0
+    assert "← reset by the server; frame " in capsys.readouterr().out
+
+
 def test_a_connection_of_tls_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = builders.Conversation()
     one.handshake()

@@ -284,6 +284,10 @@ word of dcpinspect
         addresses that a device or a kernel put in
     compaction: of a vbucket's file: the server drops old versions of documents, dropped
         collections, and tombstones older than the purge interval
+    conversation: what client and server say to each other on one connection; a capture on both sides
+        of a proxy or of address translation has it twice
+    ended silent: of a vbucket: it has ended, and no item of it came before
+    ended caught-up: of a vbucket: it has ended, and its client had all up to the high seqno
     stale: out of date, as a cluster map by which a client asks the wrong node
     cell: the smallest part of a map, a timeline or a chart, of one or more vbuckets, or of a stretch
         of seqnos or time

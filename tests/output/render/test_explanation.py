@@ -282,6 +282,8 @@ def test_a_rule_in_words() -> None:
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
+        ("conversations", "conversation: word of dcpinspect"),
+        ("ended silent", "ended silent: word of dcpinspect"),
         ("NMVB", "not_my_vbucket: status 0x0007"),
         ("dedup", "deduplicated: cause of a gap"),
         ("HSN", "high seqno: word of DCP"),
