@@ -66,6 +66,13 @@ def test_events_that_a_side_shows_twice_are_compared_once(
     assert "152 events on both sides" in capsys.readouterr().out
 
 
+def test_clocks_of_the_same_packets_agree_whatever_is_given_or_taken(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["diff", str(real_server("resume")), str(real_server("resume-lost"))]) == 0
+    assert "    clocks: they agree (by the handshake)\n" in capsys.readouterr().out
+
+
 def test_what_a_capture_lost_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", LOSSY, HOLES, "--summary"]) == 0
     said = capsys.readouterr()

@@ -538,7 +538,7 @@ def test_many_vbuckets_are_one_line(tmp_path: Path) -> None:
         _, rule, rest = parsed(running.line())
         assert running.end(signal.SIGINT) == []
     assert rule == BACKWARDS
-    assert rest.startswith("seqno 2 came after seqno 5 (100 times); ")
+    assert rest.startswith("seqno 2 came after seqno 5; 100 times in all; ")
     assert "connection 1, 100 vbuckets: 0–99; " in rest
 
 

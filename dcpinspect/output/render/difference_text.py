@@ -135,7 +135,9 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
     yield "The same connection in both captures:"
     for (a_connection, b_connection), rows in list(paths_by_connections.items())[:PATHS]:
         row = rows[0]
-        offset, error = _ms(row["clock_offset_ns"]), _ms(row["clock_error_ns"])
+        offset = _ms(row["clock_offset_ns"])
+        error_ns = row["clock_error_ns"]  # 0 where they have the same packets
+        error = f", give or take {_ms(error_ns)}" if error_ns else ""
         is_behind = offset.startswith("-")
         clock = (
             "they agree"
@@ -152,7 +154,7 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
             f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to "
             f"{row['a_server']}; {position}"
         )
-        yield (f"    clocks: {clock}, give or take {error} ({_CLOCKS[row['clock_from']]})")
+        yield f"    clocks: {clock}{error} ({_CLOCKS[row['clock_from']]})"
         for path in rows:
             if text := _direction_text(path):
                 yield f"    {_WAYS[path['direction']]}: {text}"

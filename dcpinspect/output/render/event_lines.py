@@ -267,7 +267,7 @@ def _of_case(
         end_row = story.stream["end_row"]
         if not case.vbuckets and end_row is not None and end_row < offender.row:
             continue  # what its connection bears later is nothing to the stream
-        times = f" ({case.count:,} times)" if case.count > 1 else ""
+        times = f"; {case.count:,} times in all" if case.count > 1 else ""
         return VbucketEvent(
             offender.row,
             4,

@@ -398,7 +398,7 @@ def effects_in_words(effects: Sequence[Finding]) -> str:
 
 def sentence(finding: Finding) -> str:
     """Returns place and message of a finding on one line."""
-    times = f" ({finding.count:,} times)" if finding.count > 1 and not finding.cases else ""
+    times = f"; {finding.count:,} times in all" if finding.count > 1 and not finding.cases else ""
     return f"{finding.where}: {escape_rest(finding.message)}{times}"
 
 

@@ -42,7 +42,7 @@ def info_facts(info: dict[str, Any], *, hint: str = "") -> Iterator[tuple[str, I
         ("servers", _servers(info, hint)),
         (
             "buckets",
-            [", ".join(map(escape, info["buckets"])) or "none was selected in the capture"],
+            [", ".join(map(escape, info["buckets"])) or "no answer in the capture selects one"],
         ),
         ("vbuckets", [_vbuckets(info)]),
         ("complete", [_complete(info)]),
