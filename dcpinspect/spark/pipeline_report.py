@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 from dcpinspect.findings.finding_records import with_findings
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.output.render.event_lines import NOTED, MessageEvent
+from dcpinspect.output.render.finding_text import of_file
 from dcpinspect.output.render.message_lines import record_cells, seconds_text
 from dcpinspect.output.render.pipeline_text import info_lines
 from dcpinspect.output.render.table import cell_texts
@@ -32,7 +33,7 @@ from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.message_columns import kinds_by_header
 from dcpinspect.tables.message_statistics import MessageStats, command_of
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.text import one_line, short_names
+from dcpinspect.text import one_line
 
 LACKS = (
     "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves "
@@ -210,11 +211,9 @@ def _frames_of(messages: Any, files: Sequence[str], rows: Collection[int]) -> di
     table = messages.to_table(
         columns=["row", "frame", "file"], filter=ds.field("row").isin(list(rows))
     )
-    short_name = dict(zip(files, short_names(files), strict=True))
+    suffixes = dict(zip(files, of_file(tuple(files)), strict=True))
     return {
-        record["row"]: f"{record['frame']} of {short_name[record['file']]}"
-        if len(files) > 1
-        else f"{record['frame']}"
+        record["row"]: f"{record['frame']}{suffixes[record['file']]}"
         for record in table.to_pylist()
     }
 

@@ -149,9 +149,9 @@ def specific_numbers(message: Message) -> dict[str, Any]:
 
 
 def _record(field: FieldValue) -> Any:
-    if not field.fields or (field.spec is not None and field.spec.kind is FieldKind.FEATURE):
-        if field.spec is not None and field.spec.kind is FieldKind.FEATURE:
-            return field.meaning
+    if field.spec is not None and field.spec.kind is FieldKind.FEATURE:
+        return field.meaning
+    if not field.fields:
         return scalar_value(field)
     return {key: value for inner in field.fields for key, value in named_value(inner).items()}
 
@@ -175,14 +175,15 @@ def scalar_value(field: FieldValue) -> Any:
     """Returns a number or text as its own key has it: flags as names, enumerations as words."""
     if field.missing or field.hidden:
         return None
-    spec = field.spec
-    if spec is not None and spec.flags and isinstance(field.value, int):
-        return bit_names(spec.flags, field.value)
-    if spec is not None and spec.words and isinstance(field.value, int):
-        return field.word
-    if spec is not None and is_worded(spec) and isinstance(field.value, int):
-        return (spec.values or {}).get(field.value, field.value)
-    return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
+    spec, value = field.spec, field.value
+    if spec is not None and isinstance(value, int):
+        if spec.flags:
+            return bit_names(spec.flags, value)
+        if spec.words:
+            return field.word
+        if is_worded(spec):
+            return (spec.values or {}).get(value, value)
+    return text_or_hex(value) if isinstance(value, bytes) else value
 
 
 def is_worded(spec: Field) -> bool:

@@ -16,7 +16,6 @@ from dcpinspect.output.export.json import (
     dump,
     field_object,
     has_names,
-    is_worded,
     message_object,
     named_value,
     value_object,
@@ -33,7 +32,7 @@ from dcpinspect.output.export.row_programs import (
 from dcpinspect.output.export.row_run import RowRun
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
-from dcpinspect.protocol.fields import FieldKind
+from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
@@ -135,13 +134,7 @@ class JsonRows(Programs):
         """Returns the mark for a fixed-size number of the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"
-        if (
-            spec.flags
-            or spec.words
-            or is_worded(spec)
-            or has_names(spec)
-            or spec.kind is FieldKind.I64
-        ):
+        if _is_looked_up(spec):
             return builder.look_up(field, _head_text)
         if spec.kind in (FieldKind.UUID, FieldKind.CAS):
             return builder.mark(b'"0x', (rt.HEX, field.offset, field.size), b'"')
@@ -162,7 +155,7 @@ class JsonRows(Programs):
             members["fields"] = [self._field(builder, inner, message) for inner in field.fields]
             return members
         assert spec is not None, "numbers are described"
-        if spec.flags or spec.words or spec.values is not None or spec.kind in WORDY:
+        if _is_looked_up(spec):
             return builder.look_up(field, _field_text)
         if spec.kind is FieldKind.CAS:
             members["meaning"] = builder.mark((rt.CAS_TIME, field.offset))
@@ -219,6 +212,10 @@ def _head_text(field: FieldValue) -> bytes:
 def _field_text(field: FieldValue) -> bytes:
     """Returns the object of a field for the list of fields."""
     return dump(field_object(field, "full"))
+
+
+def _is_looked_up(spec: Field) -> bool:
+    return bool(spec.flags) or spec.values is not None or spec.kind in WORDY
 
 
 def _is_number(field: FieldValue) -> bool:

@@ -464,18 +464,10 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
 
     def named(match: re.Match[str]) -> str:
         before, rows = match[1] or "", re.findall(r"\d+", match[2])
-        known_places = [place_by_row[row] for row in rows if row in place_by_row]
-        if len(known_places) < len(rows):
+        if not place_by_row.keys() >= set(rows):
             return "" if before and int(rows[0]) >= STEP else match[0]
-        if len({message_place.file for message_place in known_places}) > 1:
-            return f"{before} " + re.sub(
-                r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2]
-            )
-        frames = re.sub(r"\d+", lambda row: str(place_by_row[row[0]].frame), match[2])
-        return (
-            f"{before} frame{'s' if len(rows) > 1 else ''} {frames}"
-            f"{_of_file(tuple(files))[known_places[0].file]}"
-        )
+        frames = re.sub(r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2])
+        return f"{before} {frames}"
 
     return _ROW.sub(named, text) if place_by_row else text
 
@@ -489,11 +481,12 @@ def message_of(message: MessagePlace, files: Sequence[str]) -> str:
 
 def frame_of(message: MessagePlace, files: Sequence[str]) -> str:
     """Returns the frame of a message, with the name of its capture where there are several."""
-    return f"{message.frame}{_of_file(tuple(files))[message.file]}"
+    return f"{message.frame}{of_file(tuple(files))[message.file]}"
 
 
 @cache
-def _of_file(files: tuple[str, ...]) -> Sequence[str]:
+def of_file(files: tuple[str, ...]) -> Sequence[str]:
+    """Returns what says of a frame in which capture it is, by capture; nothing for a single one."""
     return [f" of {name}" for name in short_names(files)] if len(files) > 1 else ("",)
 
 
@@ -520,7 +513,7 @@ def _packets(finding: Finding, files: Sequence[str]) -> str:
             if len(file_frames) == 1
             else f"frame.number in {{{', '.join(map(str, file_frames))}}}"
         )
-        filters.append(f"{text}{_of_file(tuple(files))[file]}")
+        filters.append(f"{text}{of_file(tuple(files))[file]}")
     return "; ".join(filters)
 
 

@@ -197,7 +197,7 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
 
 def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     """Returns what the page says of a finding and of its effects."""
-    most = contents.limits.cases
+    most, files = contents.limits.cases, contents.source.files
     cases = finding.case_of_each
     effects = contents.effects.get(finding.id, ())
     when, whose = when_and_whose(finding)
@@ -213,13 +213,11 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "rule": finding.rule,
         "severity": finding.severity,
         # the place beside it names the vbuckets
-        "message": by_packets(
-            escape_rest(finding.what or finding.message), finding, contents.source.files
-        ),
+        "message": by_packets(escape_rest(finding.what or finding.message), finding, files),
         "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
         "place": place_of(finding),
         "when": when,
-        "whose": by_packets(whose, finding, contents.source.files),
+        "whose": by_packets(whose, finding, files),
         "next": escape_rest(finding.next or ""),
         "vbuckets": finding.vbuckets,
         "columns": columns,
@@ -228,11 +226,8 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "cases": [
             (
                 place_of(case),
-                by_packets(escape_rest(case.message), finding, contents.source.files),
-                [
-                    (evidence.row, message_of(evidence, contents.source.files))
-                    for evidence in case.places[:1]
-                ],
+                by_packets(escape_rest(case.message), finding, files),
+                [(evidence.row, message_of(evidence, files)) for evidence in case.places[:1]],
             )
             for case in cases[:most]
         ],

@@ -277,7 +277,7 @@ def test_of_several_captures_short_findings_name_theirs_and_the_day() -> None:
 @pytest.mark.parametrize(
     ("file", "named"),
     [
-        (0, "since frames 5, 7 or 9 of a.pcap"),
+        (0, "since frame 5 of a.pcap, frame 7 of a.pcap or frame 9 of a.pcap"),
         (1, "since frame 5 of a.pcap, frame 7 of a.pcap or frame 9 of b.pcap"),
     ],
 )
