@@ -177,9 +177,10 @@ class RecentPackets:
         """
         since_ns = moment_ns - self._around_ns
         if self._lost_until_ns >= since_ns:
+            lost_until = datetime.fromtimestamp(self._lost_until_ns // 10**9, UTC)
             note += (
-                f"; packets before {_clock(self._lost_until_ns)} UTC are not here, the memory "
-                "for them was full"
+                f"; packets before {lost_until:%H:%M:%S} UTC are not here, the memory for them "
+                "was full"
             )
         try:
             if self._file is None:
@@ -269,7 +270,3 @@ def _pieces_of(batch: PacketBatch) -> Iterator[IntArray]:
     for rows in np.split(np.arange(len(batch), dtype=np.int64), np.flatnonzero(is_new) + 1):
         if len(rows):
             yield rows
-
-
-def _clock(time_ns: int) -> str:
-    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"

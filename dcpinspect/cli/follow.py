@@ -35,6 +35,7 @@ def follow(
     from dcpinspect.output.export.formats import TEXT
     from dcpinspect.output.render.conversation_text import Conversation, end_lines, heading
     from dcpinspect.reading.reading import Reading
+    from dcpinspect.streams.session import Session
     from dcpinspect.tables.select import Selection
 
     span = times.span(captures)
@@ -50,8 +51,10 @@ def follow(
         paint = target.painter()
 
         def begin(client: str, server: str) -> None:
-            title = heading(client, server, _facts(reading, connection))
-            lines = wrap(title, target.width(), "    ")
+            assert reading.tracker is not None
+            session = reading.tracker.conversation.sessions.get(connection) or Session()
+            facts = {"name": session.name, "agent": session.agent, "bucket": session.bucket}
+            lines = wrap(heading(client, server, facts), target.width(), "    ")
             target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in lines))
 
         for batch in interrupts.batches(reading.capture, reading):
@@ -73,14 +76,6 @@ def follow(
         if reading.messages and not shown_count and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=input_.stats, shown=shown_count)
-
-
-def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
-    assert reading.tracker is not None
-    session = reading.tracker.conversation.sessions.get(connection)
-    if session is None:
-        return {}
-    return {"name": session.name, "agent": session.agent, "bucket": session.bucket}
 
 
 def _absent(reading: Reading, connection: int) -> str:

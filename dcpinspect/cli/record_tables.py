@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
-    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.record_tables import Records, RecordTable
-    from dcpinspect.tables.times import TimeSpan
 
 
 class TableChoices(Choices):
@@ -167,7 +165,9 @@ def command(name: str, doc: str) -> Callable[..., int]:
             with result.target(format_, captures) as target:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
-                view.selection = replace(view.selection, bounds=_bounds(span, reading))
+                if span is not None:
+                    bounds = span.within(reading.earliest_ns, reading.last_time_ns)
+                    view.selection = replace(view.selection, bounds=bounds)
                 if name == "vbuckets" and format_.is_text and not view.selection.sort:
                     # a person looks for a number; in other formats rows are in order of requests
                     view.selection = replace(view.selection, sort=["vbucket"])
@@ -199,10 +199,6 @@ def _none_of(everything: Records, name: str, vbuckets: Sequence[range]) -> str:
             f"none of {count:,} {name} met the conditions: they are of vbuckets {ranges(numbers)}"
         )
     return f"none of {count:,} {name} met the conditions"
-
-
-def _bounds(span: TimeSpan | None, reading: Reading) -> tuple[int, int] | None:
-    return None if span is None else span.within(reading.earliest_ns, reading.last_time_ns)
 
 
 def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[str] | None:

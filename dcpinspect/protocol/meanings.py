@@ -76,13 +76,12 @@ def json_members(text: bytes, names: Sequence[str]) -> str:
     plain = {
         name: value
         for name, value in members.items()
-        if all(_is_plain(item) for item in (value if isinstance(value, list) else [value]))
+        if not any(
+            isinstance(item, dict | list)
+            for item in (value if isinstance(value, list) else [value])
+        )
     }
     return orjson.dumps(plain).decode() if plain else ""
-
-
-def _is_plain(value: object) -> bool:
-    return not isinstance(value, dict | list)
 
 
 def json_error(text: bytes) -> tuple[int, str] | None:

@@ -132,11 +132,11 @@ def _checkpoints_in(document: Any, vbucket: int | None, deepest: int) -> Iterato
 def _form(document: Any) -> Callable[[Any, int | None], Iterator[_Values]] | None:
     """Returns what reads a document of a form that is known; None for all others."""
     if isinstance(document, list):
-        return _kafka_pair if len(document) == 2 and _is_partition(document[0]) else None
+        return _kafka if len(document) == 2 and _is_partition(document[0]) else None
     if not isinstance(document, dict):
         return None
     if "offset" in document and isinstance(document.get("partition"), dict):
-        return _kafka_offset
+        return _kafka
     if isinstance(document.get("DCPMeta"), dict):
         return _sync_gateway
     if isinstance(document.get("ps"), list) and "v" in document:
@@ -195,15 +195,10 @@ def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
     return value & _MASK
 
 
-def _kafka_pair(document: Any, _: int | None) -> Iterator[_Values]:
-    return _kafka(document[0][1], document[1])
-
-
-def _kafka_offset(document: Any, _: int | None) -> Iterator[_Values]:
-    return _kafka(document["partition"], document["offset"])
-
-
-def _kafka(partition: Mapping[str, Any], offset: Any) -> Iterator[_Values]:
+def _kafka(document: Any, _: int | None) -> Iterator[_Values]:
+    is_pair = isinstance(document, list)
+    partition = document[0][1] if is_pair else document["partition"]
+    offset = document[1] if is_pair else document["offset"]
     if offset is None:
         return  # because the offset was deleted
     vbucket, seqno = _vbucket(partition.get("partition")), _number(offset, "bySeqno")

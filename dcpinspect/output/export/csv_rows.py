@@ -96,8 +96,9 @@ def _short_text(
             builder.add(rt.UNLESS, len(numbers), 1)
             numbers.append(column.valid)
         if isinstance(column, ShortTexts):
+            by = " " if BY_NAME[name].kind == "words" else ","
             cells = [
-                b"" if text is None else _cell(_separated(text, name), guard=guard)
+                b"" if text is None else _cell(text.replace(",", by), guard=guard)
                 for text in column.texts
             ]
             builder.add(rt.FRAGMENT, len(numbers))
@@ -125,10 +126,6 @@ def _short_text(
         program, table, (_NOTHING, _NOTHING), room=(builder.size + row_size) * len(rows)
     )
     return text.tobytes()
-
-
-def _separated(text: str, name: str) -> str:
-    return text.replace(",", " ") if BY_NAME[name].kind == "words" else text
 
 
 def _cell(text: str, *, guard: bool) -> bytes:

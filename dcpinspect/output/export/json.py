@@ -238,7 +238,8 @@ def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
         members["inflated_size"] = value.inflated_size
     if value.xattrs and values != "none":
         members["xattrs"] = {
-            _key_text(key): _json_or_text(text, values) for key, text in value.xattrs
+            key.decode(errors="backslashreplace"): _json_or_text(text, values)
+            for key, text in value.xattrs
         }
     if values == "none" or value.encoding in ("fields", "hidden", "missing"):
         return members
@@ -256,10 +257,6 @@ def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
     else:
         members["text"] = body.decode(errors="ignore")
     return members
-
-
-def _key_text(raw: bytes) -> str:
-    return raw.decode(errors="backslashreplace")
 
 
 def _json_or_text(text: bytes, values: ValueLimit) -> Any:

@@ -490,14 +490,10 @@ def of_file(files: tuple[str, ...]) -> Sequence[str]:
     return [f" of {name}" for name in short_names(files)] if len(files) > 1 else ("",)
 
 
-def _listed(noun: str, numbers: Sequence[str]) -> str:
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-
-
 def _rows(finding: Finding) -> str:
     rows = sorted({message_place.row for message_place in finding.places})
     more = f" and {finding.left_out:,} more" if finding.left_out else ""
-    return f"{_listed('row', list(map(str, rows)))}{more}"
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows))}{more}"
 
 
 def _packets(finding: Finding, files: Sequence[str]) -> str:
