@@ -376,9 +376,8 @@ def _line(
 
     clauses = [f"{escape_rest(finding.what or finding.message)}"]
     if finding.count > 1:
-        clauses[0] += (
-            f" ({finding.count:,} times{f', {before:,} when told before' if before else ''})"
-        )
+        told_before = f", {before:,} when told before" if before else ""
+        clauses.append(f"{finding.count:,} times in all{told_before}")
     buckets = ", ".join(
         sorted(
             {

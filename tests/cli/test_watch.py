@@ -560,7 +560,7 @@ def test_it_is_told_again_when_it_has_grown_a_lot() -> None:
         assert running.is_silent(2.5)
         running.put(b"".join(data[counts[2] :]))
         assert parsed(running.line())[2].startswith(
-            "seqno 2 came after seqno 5 (22 times, 1 when told before); "
+            "seqno 2 came after seqno 5; 22 times in all, 1 when told before; "
         )
         assert running.end() == []
 

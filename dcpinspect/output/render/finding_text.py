@@ -396,12 +396,6 @@ def effects_in_words(effects: Sequence[Finding]) -> str:
     return f"{counted(counts.total(), 'other finding')}: {rules}"
 
 
-def sentence(finding: Finding) -> str:
-    """Returns place and message of a finding on one line."""
-    times = f"; {finding.count:,} times in all" if finding.count > 1 and not finding.cases else ""
-    return f"{finding.where}: {escape_rest(finding.message)}{times}"
-
-
 def place_of(finding: Finding) -> str:
     """Returns connections and vbuckets of a finding by number."""
     return ", ".join(filter(None, [connections_of(finding), _vbuckets_of(finding)]))
