@@ -150,7 +150,9 @@ class Logins(Watcher):
         self._refused: PerConnection[tuple[int, int], RefusedStep] = PerConnection()
         """By connection and step."""
         self._chosen: PerConnection[int, MessagePlace] = PerConnection()
-        """By connection: the answer by which it got its bucket."""
+        """By connection: the answer by which it got its bucket; the first ``MOST`` of all."""
+        self._chosen_later: PerConnection[int, MessagePlace] = PerConnection()
+        """The same of the latest connections, as many again."""
 
     def watch(self, fed: RuleInput) -> Iterator[Candidates]:
         """Takes the next messages."""
@@ -167,8 +169,11 @@ class Logins(Watcher):
             answer_place, before = place_of(batch, index), self._refused.get(key)
             if status in _GOOD:
                 self._refused.pop(key, None)
-                if key[1] == _CHOICE and len(self._chosen) < MOST:
-                    self._chosen.setdefault(connection, answer_place)
+                if key[1] == _CHOICE and connection not in self._chosen:
+                    chosen = self._chosen if len(self._chosen) < MOST else self._chosen_later
+                    chosen.setdefault(connection, answer_place)
+                    if len(self._chosen_later) > MOST:
+                        del self._chosen_later[next(iter(self._chosen_later))]
             elif before is not None and opcode != Opcode.SELECT_BUCKET == before.opcode:
                 self._refused[key] = replace(before, has_none=True)  # why there is none is known
             elif (
@@ -202,7 +207,10 @@ class Logins(Watcher):
                 context.session(connection).refused_bucket,
                 refused.status,
             ].append(refused)
-        chosen_buckets, latest_open = _Chosen(context, self._chosen), _latest_open(context)
+        chosen_buckets, latest_open = (
+            _Chosen(context, {**self._chosen, **self._chosen_later}),
+            _latest_open(context),
+        )
         hosts = admitted_hosts(context)
         for connection, refused in with_session:
             is_over = latest_open.get(context.owners[connection].name, -1) >= refused.place.time_ns

@@ -71,8 +71,10 @@ RULES = rules(
     """
 )
 
-MOST, MOST_EARLY = 1 << 14, 1 << 10
-"""Greatest numbers of opens and early commands remembered, and of these on a connection."""
+MOST, MOST_EARLY = 1 << 16, 1 << 10
+"""Greatest numbers of opens and early commands remembered, and of these on a connection. Nothing is
+said of a connection whose opens are too many to remember.
+"""
 _CLOCKS_NS = 10_000_000
 """Clocks of captures may be so far apart."""
 _LAST_WORDS_NS = 1_000_000_000
@@ -178,7 +180,10 @@ class Opens(Watcher):
             if index not in opens:
                 self._command(batch, index, connection)
             elif opens[index].status is None:
-                if len(self._by_row) < MOST:
+                if len(self._by_row) >= MOST:
+                    self._settled[connection] = True
+                    self._of.pop(connection, None)
+                else:
                     dcp_open = DcpOpen(place_of(batch, index), text(batch.key_of(index) or b""))
                     self._of.setdefault(connection, []).append(dcp_open)
                     self._by_row[connection, dcp_open.place.row] = dcp_open

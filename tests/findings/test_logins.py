@@ -130,6 +130,16 @@ def test_a_bucket_that_a_node_has_only_later_is_temporary() -> None:
     )
 
 
+def test_a_bucket_is_had_later_after_more_connections_than_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dcpinspect.findings.logins.MOST", 2)
+    before = [chosen("travel", 50_000 + number, agent="y/1") for number in range(6)]
+    one = refused("travel", 50_100)
+    (finding,) = found(*before, one, chosen("travel", 50_200))
+    assert (finding.cause, finding.severity, finding.over) == ("not-yet", "note", "recovered")
+
+
 def test_a_bucket_that_another_program_got_later_leaves_the_refused_one_without_it() -> None:
     (one,) = found(refused("orders", 50_001), chosen("orders", 50_009, agent="y/2"))
     assert (one.severity, one.cause, one.whose, one.over) == (

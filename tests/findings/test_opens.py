@@ -303,3 +303,14 @@ def test_an_older_connection_that_had_closed_or_has_another_name() -> None:
 
 def test_an_older_connection_that_shows_no_life_may_have_closed_in_a_hole() -> None:
     assert judged(overlapping(closes=False), IDS) == []
+
+
+def test_no_connection_is_blamed_whose_opens_are_too_many_to_remember(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dcpinspect.findings.opens.MOST", 2)
+    talks = [opened(port=50_000 + number) for number in range(5)]
+    for talk in talks:
+        talk.stream(7)
+        talk.close()
+    assert found(*talks) == []
