@@ -13,13 +13,14 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import axis
-from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, signs
+from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, Signs, signs
 from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
@@ -44,6 +45,17 @@ def fitting(count: int, lines: int) -> HeatForm:
     share = -(-count // lines)
     step = 1 << max(0, share.bit_length() - 4)  # numbers beside rows are round, and no row is empty
     return HeatForm(-(-share // step) * step)
+
+
+def _uncover(cell_signs: Signs, has_items: BoolArray) -> None:
+    """Moves each sign that would cover items to a cell beside them that is empty, if one is near."""
+    last = cell_signs.shape[1] - 1
+    for row, column in np.argwhere(has_items & (cell_signs > 0)).tolist():
+        for step in (1, -1, 2, -2):
+            beside = min(max(column + step, 0), last)
+            if not has_items[row, beside] and not cell_signs[row, beside]:
+                cell_signs[row, [beside, column]] = cell_signs[row, column], 0
+                break
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -119,6 +131,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
         self._signs = signs(self._heat, self._results, place_of, self.amounts.shape, self._spans)
+        if self.form.high == self._wide == 1:
+            _uncover(self._signs, self.amounts > 0)
         if not self.is_moved:
             self._wanted = self._results.worst_vbucket or 0, None
         self.at = self._cell(*self._wanted)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.style import Style
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import HeatForm, HeatMap, fitting
 from tests.captures import field
 from tests.findings.test_history_rules import recreated
 from tests.streams.told import capture
-from tests.tui.screens import WIDE, Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import NARROW, WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -137,6 +138,24 @@ def test_a_bar_is_as_high_as_its_share_in_the_greatest() -> None:
         assert f"at most {most} a cell" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize("capture", ["orphans.pcap", "tour.pcapng"])
+def test_a_sign_in_a_row_of_one_line_stands_beside_the_items(capture: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat = app.navigation.vbuckets.heat
+        assert (heat.form.high, heat._wide) == (1, 1)
+        signed = 0
+        for row, amounts in enumerate(heat.amounts):
+            heat.move_to(heat.groups[row][0])
+            bars = "".join(text for text, _ in heat._bars(row, 0, Style()))
+            assert [glyph in app.glyphs.blocks for glyph in bars] == (amounts > 0).tolist()
+            signed += sum(not glyph.isspace() for glyph in bars) > (amounts > 0).sum()
+        assert signed == len(heat.groups), "each has a sign nevertheless"
+        assert ("▇E" in screen(app)) == (capture == "orphans.pcap")
+
+    play(capture, scene, NARROW)
 
 
 def test_a_time_before_all_streams_leaves_them_in_view() -> None:
