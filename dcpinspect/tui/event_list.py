@@ -74,8 +74,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         self.tell_in_full()
         self.bring()
 
-    def in_full(self, place: int) -> list[str]:
+    def in_full(self, place: int, *, is_brief: bool = False) -> list[str]:
         """Returns the lines of an event that does not fit into one, but for the first."""
+        del is_brief
         return self._whole.lines_of(self._events[place].event)[1:]
 
     def fit(self) -> None:

@@ -13,8 +13,8 @@ from dcpinspect.text import cells, one_line, wrap
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.line_view import LineView, Piece
 
-_INDENT = 4
-"""Width of what stands before the sentence of the chosen finding, in columns."""
+_INDENT = 5
+"""Width of what stands before the further lines of a finding, in columns."""
 _NEXT = "Next: "
 WIDE = 100
 """Width in columns from which rules, places and sentences stand below each other."""
@@ -24,7 +24,7 @@ _WIDEST = 30
 
 class FindingList(LineView, can_focus=True, inherit_bindings=False):
     """One line for each finding; where nothing else tells more, the chosen one has its whole
-    sentence and what to do.
+    sentence and what to do, and others have them where there is room.
     """
 
     def __init__(self, *, is_alone: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -82,16 +82,14 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._lay_out()
         super().set_cursor(place)
 
-    def needed(self, limit: int, *, is_bad_only: bool = False) -> int:
+    def needed(self, limit: int, *, is_bad_only: bool = False, is_brief: bool = False) -> int:
         """Returns how many of ``limit`` lines all findings take if each is told in full, or the
-        errors and warnings.
+        errors and warnings. ``is_brief``: all but the chosen one with their sentences only.
         """
-        items = filter(self.is_bad, range(self.count)) if is_bad_only else range(self.count)
         lines = 0
-        for item in items:
-            if lines >= limit:
-                break
-            lines += 1 + len(self.in_full(item))
+        for item in range(self.count):
+            if lines < limit and (self.is_bad(item) or not is_bad_only):
+                lines += 1 + len(self.in_full(item, is_brief=is_brief and item != self.at))
         return min(limit, max(1, lines))
 
     def _lay_out(self) -> None:
@@ -102,19 +100,29 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             bad = sum(map(self.is_bad, range(self.count)))
             self.tell_in_full(self.count - bad if bad else 0)
 
-    def in_full(self, place: int) -> list[str]:
-        """Returns what a finding says and what to do, in lines."""
-        finding = self._items[place]
-        # before the layout, the list is taken to be as wide as the screen
-        width = (self.scrollable_content_region.width or self.app.size.width - 1) - _INDENT - 2
-        if width < 1:
-            return []
-        lines = wrap(one_line(finding.what or finding.message), width)
-        return (
-            [*lines, *wrap(f"{_NEXT}{one_line(for_keys(finding.next))}", width)]
-            if finding.next
-            else lines
+    def in_full(self, place: int, *, is_brief: bool = False) -> list[str]:
+        """Returns the rest of what a finding says, and what to do, in lines."""
+        advice = self._items[place].next
+        lines = self._sentence(place)[1:]
+        if advice and not is_brief:
+            text = f"{' ' * _INDENT}{_NEXT}{one_line(for_keys(advice))}"
+            lines += wrap(text, self._room, " " * _INDENT)
+        return lines
+
+    @property
+    def _room(self) -> int:
+        """Width of the text; before the layout, the list is taken to be as wide as the screen."""
+        return max(
+            2 * _INDENT, (self.scrollable_content_region.width or self.app.size.width - 1) - 2
         )
+
+    def _sentence(self, place: int) -> list[str]:
+        """Returns what a finding says, in lines; the first stands behind its rule and its places."""
+        finding = self._items[place]
+        before = min(4 + sum(map(cells, self._names(finding))), self._room)
+        text = f"{'_' * before}  {one_line(finding.what or finding.message)}"
+        first, *more = wrap(text, self._room, " " * _INDENT)
+        return [first[before:], *more]
 
     @property
     def finding(self) -> int | None:
@@ -157,11 +165,10 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         if not part:
             yield from self._pieces(place, style)
             return
-        text = self.more[place][part - 1]
-        yield " " * _INDENT, style
-        if text.startswith(_NEXT):
-            yield _NEXT, style + Style(bold=True)
-        yield text.removeprefix(_NEXT), style
+        before, advice, text = self.more[place][part - 1].partition(f" {_NEXT}")
+        if before.strip():  # a sentence that has this word
+            before, advice, text = before + advice + text, "", ""
+        yield from ((before, style), (advice, style + Style(bold=True)), (text, style))
 
     def _pieces(self, place: int, style: Style) -> Iterator[Piece]:
         finding, strong = self._items[place], style + Style(bold=True)
@@ -171,14 +178,24 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         sign_style = self.sign_style(finding.severity, style, is_here=place == self.at)
         if is_effect:  # it is not counted, so it has no sign of its own
             style = strong = sign_style = dim
-        # on a narrow screen, sentences need the room
-        rule, where_ = self._columns if self.size.width >= WIDE else (0, 0)
+        rule, places = self._names(finding)
         yield " ", style
         yield glyph, sign_style
-        yield f" {_padded(self._rule(finding), rule)}", strong
-        yield f"  {_padded(self._where(finding), where_)}", dim
-        if not self.more.get(place):
+        yield rule, strong
+        yield places, dim
+        if place in self.more:
+            yield self._sentence(place)[0], style
+        else:
             yield f"  {one_line(finding.what or finding.message)}", style
+
+    def _names(self, finding: Finding) -> tuple[str, str]:
+        """Returns the rule and the places of a finding, as they stand before its sentence."""
+        # on a narrow screen, sentences need the room
+        rule, places = self._columns if self.size.width >= WIDE else (0, 0)
+        return (
+            f" {_padded(self._rule(finding), rule)}",
+            f"  {_padded(self._where(finding), places)}",
+        )
 
     def _rule(self, finding: Finding) -> str:
         effect = f"{self._glyphs.effect} " if finding.id in self._effects else ""

@@ -113,26 +113,27 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         del place
         return False
 
-    def in_full(self, place: int) -> list[str]:
-        """Returns the further lines that tell a place in full."""
-        del place
+    def in_full(self, place: int, *, is_brief: bool = False) -> list[str]:
+        """Returns the further lines that tell a place in full, or only the more important ones."""
+        del place, is_brief
         return []
 
     def tell_in_full(self, spare: int = 0) -> None:
-        """Tells the place of the cursor in full, and from the top on as many others as there is
-        room for if each place has its line; the last ``spare`` places may be scrolled away.
+        """Tells the place of the cursor in full, and as much of the others as there is room for if
+        each place has its line; the last ``spare`` places may be scrolled away by those before.
         """
         self.more = {self.at: self.in_full(self.at)} if self.count else {}
-        lines_left = self.size.height - self.HEAD - sum(map(len, self.more.values()))
-        lines_left -= self.count - spare
-        for place in range(self.count if lines_left > 0 else 0):
-            if spare and place >= self.count - spare:
-                lines_left, spare = lines_left - spare, 0
-            text = self.in_full(place) if place != self.at else []
-            if len(text) > lines_left:
-                break
-            self.more.setdefault(place, text)
-            lines_left -= len(text)
+        split = self.count - spare
+        lines_left = self.size.height - self.HEAD - sum(map(len, self.more.values())) - split
+        for places in (range(split), range(split, self.count)):
+            for is_brief in (True, False):
+                for place in places if lines_left > 0 else ():
+                    text = self.in_full(place, is_brief=is_brief)
+                    further = len(text) - len(self.more.get(place, ()))
+                    if place != self.at and further <= lines_left:
+                        self.more[place] = text
+                        lines_left -= further
+            lines_left -= spare
         self.more = dict(sorted(self.more.items()))
 
     # -- the cursor

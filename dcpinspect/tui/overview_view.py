@@ -129,7 +129,7 @@ class OverviewView(View):
         """Writes the titles of the parts, and gives the chosen finding the room that it needs."""
         if self.findings.lines_of(self.findings.at)[1] > self.findings.size.height:
             self.fit()
-        causes, inspection = self.findings.count, self.host.inspection
+        causes = self.findings.count
         self.findings.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         number, share, cells = self.map.vbucket, self.map.form.each, self.map.cells
         has_worst = self.map.form.has_words and len({*map(cells.rank, cells.numbers)}) > 1
@@ -140,8 +140,6 @@ class OverviewView(View):
             + ", the worst first" * has_worst
             + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
         )
-        shows_all = "" if inspection.connection is None else "; Esc shows all"
-        self.connections.entitle(f"{counted(len(self._talks), 'connection')}{shows_all}")
 
     def _verdict(self, results: Results) -> Text:
         """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands
@@ -202,6 +200,7 @@ class OverviewView(View):
             give("map", 1 + self.map.needed(width, max(1, limit)) + words, 2 + words)
 
         give("verdict", sentence)
+        give("connections", 1)
         give("findings", 1 + chosen_lines)
         give_to_map(1)
         give("findings", bad + chosen_lines)
@@ -213,6 +212,7 @@ class OverviewView(View):
         give("findings", 1 + findings.needed(height, is_bad_only=True))
         give("findings", findings.count + chosen_lines)
         give("connections", 2 + min(connected, TALKS), 3)
+        give("findings", 1 + findings.needed(height, is_brief=True))
         give("chart", chart_lines, CHART)
         give_to_map(height // 3)
         give("findings", 1 + findings.needed(height))
@@ -221,6 +221,10 @@ class OverviewView(View):
         give("chart", HIGHEST_CHART if lines["chart"] else 0)
         self.map.display, self._legend.display = lines["map"] > 0, bool(lines["map"] and words)
         self.rate.display, self.connections.display = lines["chart"] > 0, lines["connections"] > 0
+        has_list, has_all = lines["connections"] > 1, self.host.inspection.connection is None
+        hint = "; C shows them" if not has_list else "" if has_all else "; Esc shows all"
+        self.connections.entitle(f"{counted(len(self._talks), 'connection')}{hint}")
+        self.connections.can_focus = has_list
         self._said.styles.max_height = lines["verdict"]
         findings.styles.height = lines["findings"] if lines["connections"] else "1fr"
         self.map.styles.height, self.rate.styles.height = lines["map"] - words, lines["chart"]

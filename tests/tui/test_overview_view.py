@@ -55,7 +55,7 @@ def test_all_parts_are_on_one_screen(size: tuple[int, int]) -> None:
             assert words in text
         # what findings say is more important than a chart
         assert ("messages over time, at most 86 in 10 ms" in text) == (size[0] > 80)
-        assert "never reopened (6 other vbuckets were, within" in text
+        assert "never reopened (6 other vbuckets were, within" in " ".join(text.split())
         assert "10.11.0.1:50000 → 10.11.0.2:11210" in text
         assert ("travel" in text) == (size[0] > 80)
 
@@ -104,6 +104,45 @@ def test_lines_of_errors_and_warnings_come_before_the_chart_and_before_notes(
         assert "✖ 30   ended" in text, "the map begins with the worst"
 
     show(Inspection(captures), scene, size)
+
+
+@pytest.mark.parametrize(
+    ("capture", "sentences"),
+    [
+        (SAMPLES / "rollback.pcap", ["no history in common, uuid 0xa7a7000000000009 is not in"]),
+        (SAMPLES / "loop.pcap", ["sent in clear (SASL PLAIN)", "server with 2 streams open"]),
+        (field("z-dnat-p05-one-rollback-reopens-all"), ["after address translation"]),
+    ],
+    ids=lambda value: value.parent.name if isinstance(value, Path) else "",
+)
+def test_a_line_that_is_free_has_the_rest_of_a_sentence(
+    capture: Path, sentences: list[str]
+) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        text, findings = screen(app), app.navigation.overview.findings
+        assert all(sentence in " ".join(text.split()) for sentence in sentences)
+        assert "client → server" in text
+        for _ in range(findings.count):
+            assert findings.lines >= findings.size.height or "…" not in screen(app)
+            await press(app, pilot, "down")
+
+    play(capture, scene, NARROW)
+
+
+@pytest.mark.parametrize("capture", [SAMPLES / "tour.pcapng", real_server("6.0.5-dcp2")])
+def test_where_there_is_no_room_for_connections_their_number_and_key_are_shown(
+    capture: Path,
+) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        assert "7 connections; C shows them" in screen(app)
+        await press(app, pilot, "tab", "tab")
+        assert app.navigation.overview.findings.has_focus, "nothing is seen there"
+        await pilot.resize_terminal(*WIDE)
+        await settled(app, pilot)
+        assert "7 connections · 4 more below" in screen(app)
+
+    play(capture, scene, NARROW)
 
 
 def test_a_chart_comes_before_the_whole_texts_of_findings() -> None:
