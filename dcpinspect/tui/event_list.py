@@ -11,10 +11,13 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.tracks import TrackEvent
 
+_FEW = 64
+"""Number of events up to which all are wrapped, also where the list scrolls."""
+
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
-    """Requests with their answers, snapshots, gaps with their evidence, and ends; the chosen one is
-    wrapped, and all are if there is room.
+    """Requests with their answers, snapshots, gaps with their evidence, and ends; a few are all
+    wrapped, of many the chosen one is.
     """
 
     HEAD = 1
@@ -52,6 +55,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         # the scroll bar, which comes and goes, has a column anyway
         width = max(40, self.outer_size.width - 3)
         self._whole = EventLines(stream_events, self._first_ns, width)
+        if self.count <= _FEW:
+            self.more = {place: self.in_full(place) for place in range(self.count)}
 
     @property
     def count(self) -> int:
@@ -71,7 +76,8 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def point(self, place: int) -> None:
         """Puts the cursor on an event because something else points there."""
         self.at = place
-        self.tell_in_full()
+        if self.count > _FEW:
+            self.tell_in_full()
         self.bring()
 
     def in_full(self, place: int, *, is_brief: bool = False) -> list[str]:

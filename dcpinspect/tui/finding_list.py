@@ -9,7 +9,7 @@ from rich.style import Style
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import with_their_effects
-from dcpinspect.text import cells, one_line, wrap
+from dcpinspect.text import cells, counted, one_line, wrap
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.line_view import LineView, Piece
 
@@ -82,20 +82,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._lay_out()
         super().set_cursor(place)
 
-    def needed(self, limit: int, *, is_bad_only: bool = False, is_brief: bool = False) -> int:
-        """Returns how many of ``limit`` lines all findings take if each is told in full, or the
-        errors and warnings. ``is_brief``: all but the chosen one with their sentences only.
-        """
-        lines = 0
-        for item in range(self.count):
-            if lines < limit and (self.is_bad(item) or not is_bad_only):
-                lines += 1 + len(self.in_full(item, is_brief=is_brief and item != self.at))
-        return min(limit, max(1, lines))
-
     def _lay_out(self) -> None:
-        """Tells findings in full, if they are alone. All errors and warnings have a line before;
-        notes may be scrolled.
-        """
+        """Tells findings in full, if they are alone. Notes may be scrolled for the others."""
         if self._is_alone:
             bad = sum(map(self.is_bad, range(self.count)))
             self.tell_in_full(self.count - bad if bad else 0)
@@ -221,6 +209,10 @@ def _key_of(finding: Finding) -> tuple[object, ...]:
 
 
 def where(finding: Finding) -> str:
-    """Writes the vbuckets and connections of a finding by number: ``vb 30–31, con 5``."""
-    connections = f"con {ranges(finding.connections)}"
-    return f"vb {ranges(finding.vbuckets)}, {connections}" if finding.vbuckets else connections
+    """Writes the vbuckets and connections of a finding by number: ``vb 30–31, con 5``; only how
+    many vbuckets where numbers take too much room.
+    """
+    vbuckets = f"vb {ranges(finding.vbuckets)}, " if finding.vbuckets else ""
+    if cells(vbuckets) > _WIDEST:
+        vbuckets = f"{counted(len(finding.vbuckets), 'vbucket')}, "
+    return f"{vbuckets}con {ranges(finding.connections)}"

@@ -118,6 +118,18 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         del place, is_brief
         return []
 
+    def height_in_full(
+        self, limit: int, *, is_bad_only: bool = False, is_brief: bool = False
+    ) -> int:
+        """Returns how many of ``limit`` lines all places take if each is told in full, or the
+        errors and warnings. ``is_brief``: all but that of the cursor with the more important ones.
+        """
+        lines = 0
+        for place in range(min(self.count, limit)):
+            if self.is_bad(place) or not is_bad_only:
+                lines += 1 + len(self.in_full(place, is_brief=is_brief and place != self.at))
+        return min(limit, max(1, lines))
+
     def tell_in_full(self, spare: int = 0) -> None:
         """Tells the place of the cursor in full, and as much of the others as there is room for if
         each place has its line; the last ``spare`` places may be scrolled away by those before.
@@ -176,9 +188,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.border_title = title + (f" · {self.below:,} more below" if self.below else "")
 
     def scroll_to_cursor(self, *, is_centred: bool = False) -> None:
-        """Scrolls the place of the cursor into view. ``is_centred``: to the middle, unless it is in
-        view already.
-        """
+        """Scrolls the cursor into view. ``is_centred``: to the middle, unless it is in view."""
         first, high = self.lines_of(self.at)
         top, room_ = int(self.scroll_offset.y), max(self.size.height - self.HEAD, 1)
         if not top <= first <= first + high <= top + room_:
@@ -360,9 +370,7 @@ def visible_width(widget: Widget) -> int:
 
 
 def strip(pieces: Iterable[Piece], width: int, style: Style) -> Strip:
-    """Joins pieces to a line on a background; fills it to ``width`` columns, or cuts it there with
-    an ellipsis.
-    """
+    """Joins pieces to a line that is filled to ``width`` columns, or cut with an ellipsis."""
     line = Strip(
         [
             Segment(
@@ -398,9 +406,7 @@ def one_line_keeping(text: str) -> str:
 
 
 def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:
-    """Puts entries behind each other, and begins a line where the next one does not fit; none is
-    broken.
-    """
+    """Puts entries behind each other in lines of ``width`` columns; none is broken."""
     flowed_text, used = title, title.cell_len
     for entry in entries:
         if used and used + 3 + entry.cell_len > width:

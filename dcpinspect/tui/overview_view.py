@@ -142,9 +142,7 @@ class OverviewView(View):
         )
 
     def _verdict(self, results: Results) -> Text:
-        """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands
-        how much was checked.
-        """
+        """Returns in plain words what is wrong, or that nothing is, and how much was checked."""
         causes, _ = with_their_effects(results.findings)
         severities = {cause.severity for cause in causes}
         worst: Severity | None = (
@@ -209,13 +207,13 @@ class OverviewView(View):
         if height >= HIGH:
             give("connections", 2 + min(connected, TALKS), 3)
             give("chart", chart_lines, CHART)
-        give("findings", 1 + findings.needed(height, is_bad_only=True))
+        give("findings", 1 + findings.height_in_full(height, is_bad_only=True))
         give("findings", findings.count + chosen_lines)
         give("connections", 2 + min(connected, TALKS), 3)
-        give("findings", 1 + findings.needed(height, is_brief=True))
+        give("findings", 1 + findings.height_in_full(height, is_brief=True))
         give("chart", chart_lines, CHART)
         give_to_map(height // 3)
-        give("findings", 1 + findings.needed(height))
+        give("findings", 1 + findings.height_in_full(height))
         give("connections", 2 + min(connected, MOST_TALKS), 3)
         give_to_map(lines["map"] - 1 - words + free)
         give("chart", HIGHEST_CHART if lines["chart"] else 0)
@@ -233,9 +231,7 @@ class OverviewView(View):
     # -- from part to part, and in
 
     def action_pane(self, what: str, *arguments: int) -> None:
-        """Does what the focused part does. A step beyond its first or last line moves the focus to
-        the next part.
-        """
+        """Does what the focused part does. A step beyond its end moves the focus to the next."""
         focused = self._here
         if what == "step" and focused.is_at_edge[arguments[0] > 0]:
             number = self._parts.index(focused) + (1 if arguments[0] > 0 else -1)

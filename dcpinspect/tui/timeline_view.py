@@ -1,6 +1,4 @@
-"""The third view: the streams of one vbucket along seqnos or time, and below them what happened in
-order.
-"""
+"""The third view: the streams of one vbucket, and below them what happened in order."""
 
 from __future__ import annotations
 
@@ -29,6 +27,12 @@ if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
 
 
+_LEAST_LANES = 11
+"""Height of the lanes of one stream, with the heading and the axis."""
+_AROUND_EVENTS = 3
+"""Height of what is at the cursor, of the title of the events and of their headings."""
+
+
 class _Request(NamedTuple):
     """A request to read a vbucket, and where to put the cursor."""
 
@@ -40,9 +44,7 @@ class _Request(NamedTuple):
 
 
 class TimelineView(View):
-    """The streams along one axis, and what happened in order: ← and → move along the axis, ↑ and ↓
-    in the list.
-    """
+    """The streams, where ← and → move, and what happened in order, where ↑ and ↓ move."""
 
     def __init__(self, host: Navigation) -> None:
         super().__init__(host, "timeline")
@@ -60,8 +62,8 @@ class TimelineView(View):
         yield self.events
 
     def fit(self) -> None:
-        """Explains the signs that are drawn, and gives the lanes what they need, at most half of the
-        screen; on a low one, this half has the signs, too.
+        """Explains the signs that are drawn, and gives the lanes what they need of what whole events
+        leave, and a stream at least; on a low screen, these are half of it, with the signs.
         """
         text, width = Text(), max(20, self.size.width - 2)
         signs = [
@@ -79,10 +81,10 @@ class TimelineView(View):
         text.rstrip()
         self._legend.update(text)
         self._legend.display = not self.screen.has_class("-tiny")
-        height = self.size.height // 2
-        if self.screen.has_class("-short"):
-            height -= str(text).count("\n") + 1
-        self.lanes.styles.height = max(3, min(self.lanes.lines, height))
+        height, signs_height = self.size.height, str(text).count("\n") + 1
+        least = min(_LEAST_LANES, height // 2 - signs_height * self.screen.has_class("-short"))
+        left = height - signs_height - _AROUND_EVENTS - self.events.height_in_full(height)
+        self.lanes.styles.height = max(3, min(self.lanes.lines, max(least, left)))
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""
@@ -108,9 +110,7 @@ class TimelineView(View):
             )
 
     def _follow(self) -> None:
-        """Puts the cursor of the list on the last event of the stream before the cursor of the
-        lanes.
-        """
+        """Puts the list on the last event of the stream before the cursor of the lanes."""
         lanes, events = self.lanes, self.lanes.content.events
         cursor_event = self.events.event
         if cursor_event is not None and (lanes.chosen_row, lanes.stream) == (
@@ -298,9 +298,7 @@ class TimelineView(View):
         self.fit()
 
     def action_finding(self) -> None:
-        """Goes to the finding under the cursor; if there is none, to the worst finding about the
-        vbucket.
-        """
+        """Goes to the finding under the cursor, or to the worst one about the vbucket."""
         event = self.events.event
         if event is None or event.finding is None:
             super().action_finding()

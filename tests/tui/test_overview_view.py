@@ -101,7 +101,7 @@ def test_lines_of_errors_and_warnings_come_before_the_chart_and_before_notes(
         if size[0] > 80:
             bad = app.navigation.overview.findings
             assert all(bad.is_bad(place) for place in range(bad.count - bad.below))
-        assert "✖ 30   ended" in text, "the map begins with the worst"
+        assert "✖ 48   rolled-back" in text, "the map begins with the worst"
 
     show(Inspection(captures), scene, size)
 

@@ -161,6 +161,22 @@ def test_events_are_wrapped_where_there_is_room_and_all_have_a_time() -> None:
     play("orphans.pcap", scene)
 
 
+@pytest.mark.parametrize("capture", ["rollback.pcap", "loop.pcap"])
+def test_causes_are_whole_before_lanes_have_more_than_a_stream(capture: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        view = app.navigation.timeline
+        assert "…" not in screen(app)
+        needs = sum(view.events.lines_of(place)[1] for place in range(view.events.count))
+        assert needs == view.events.lines > view.events.count
+        has_all = needs + view.events.HEAD <= view.events.size.height
+        assert (has_all, view.lanes.size.height) == (
+            (True, 16) if capture == "rollback.pcap" else (False, 11)
+        )
+
+    play(capture, scene)
+
+
 def test_an_error_stands_among_the_events_with_its_sign_and_colour() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         number = next(

@@ -210,12 +210,12 @@ def of_findings(
     vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
     effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
+    told = set[str]()
     for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
         cause = finding.effect_of if finding.effect_of in rules else None
-        explained = "" if cause is None else f"; explained by {rules[cause]}"
         cases = finding.case_of_each if finding.severity != "note" else ()
         own_events = [
-            event._replace(text=f"{event.text}{explained}", finding=finding.id, cause=cause)
+            event._replace(finding=finding.id, cause=cause)
             for case in cases
             if vbucket in (case.vbuckets or (vbucket,))
             and (event := _of_case(streams, case, places_of(case))) is not None
@@ -238,7 +238,10 @@ def of_findings(
                 **{name: getattr(first_effect, name) for name in _PLACE}
             )
         yield from own_events
-    yield from effects
+        told |= {finding.id} if own_events else set()
+    for effect in effects:  # below its cause it needs no words, only where that is not there
+        elsewhere = "" if effect.cause in told else f"; explained by {rules[effect.cause or '']}"
+        yield effect._replace(text=f"{effect.text}{elsewhere}")
 
 
 _PLACE = ("row", "connection", "stream", "sid", "time_ns")
