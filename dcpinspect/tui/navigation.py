@@ -1,6 +1,4 @@
-"""Holds the views, of which one is shown, and moves between them: jumps, the way back, and places
-that the user types.
-"""
+"""Moves between the views: jumps, the way back, and places that the user types."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ MOST_JUMPS = 200
 
 
 class Navigation(ContentSwitcher):
-    """Holds the views; views use it to go to other views. A view is imported, made and mounted when
-    it is first needed.
-    """
+    """Holds the views, which use it to go to others. A view is made when it is first needed."""
 
     def __init__(
         self,
@@ -125,9 +121,7 @@ class Navigation(ContentSwitcher):
             self.app.call_from_thread(what, *arguments)
 
     def copy(self, text: str) -> None:
-        """Copies a text to the terminal's clipboard. Copies nothing if the text is empty or longer
-        than terminals take.
-        """
+        """Copies a text to the terminal's clipboard, unless it is longer than terminals take."""
         if len(text) > MOST_COPIED:
             self.show_status(
                 f"not copied: {len(text):,} characters are more than a terminal takes; x "
@@ -302,9 +296,7 @@ class Navigation(ContentSwitcher):
         self._switch("vbuckets", partial(self.vbuckets.show_map, vbucket))
 
     def to_bad_row(self, *, back: bool = False) -> None:
-        """Goes to the next message with an error or a warning that the filter does not hide, or to
-        the one before.
-        """
+        """Goes to the next error or warning that the filter does not hide, or to the one before."""
         rows = self.packets.list
         row = self.inspection.results.marked.next_bad(rows.row, rows.index, back=back)
         if row is None:
@@ -342,7 +334,8 @@ class Navigation(ContentSwitcher):
         self.action_view("packets", partial(self.packets.bar.apply, condition))
 
     def action_filter(self) -> None:
-        """Gives the focus to the filter of messages."""
+        """Gives the focus to the filter of messages; who leaves it comes back."""
+        self.packets.is_visited = self.view is not self.packets
         self.action_view("packets", lambda: self.packets.bar.input.focus())
 
     def go_to(self, text: str) -> None:

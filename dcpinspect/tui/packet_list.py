@@ -34,6 +34,8 @@ _KINDS = list(KINDS)
 GUTTER = 3
 SUMMARY = 16
 """Columns of a summary that the name of a rule does not cover: a number that is cut is another."""
+LEAST_TITLE = 12
+"""Least width of the names of messages in a list that has no room for times, in columns."""
 NARROW = 140
 """Width in columns below which opaque and size are left out, to give summaries more room; the
 fields show both.
@@ -179,11 +181,15 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             greatest = max((seqno or 0 for seqno in table.values("last_seqno")), default=0)
             width = max(len(str(greatest)), self._lines.columns.seqno)
             self._lines.columns = self._lines.columns._replace(seqno=width)
+        if (
+            self._lines.summary_at > self._line_width
+        ):  # beside the fields, vbuckets have to be whole
+            self._lines.time_width = 0
+            title = self._lines.columns.title - max(0, self._lines.summary_at - self._line_width)
+            self._lines.columns = self._lines.columns._replace(title=max(LEAST_TITLE, title))
 
     def show(self, index: RowIndex) -> None:
-        """Shows another set of rows. The cursor stays on its row, or moves to the next row that is
-        shown.
-        """
+        """Shows other rows. The cursor stays on its row, or moves to the next that is shown."""
         self.index = index
         self.refill()
         if self.row and len(self.index) and not self.index.has(self.row):
@@ -250,9 +256,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self._set_row(self.index.row(min(max(place, 0), self.count - 1)), is_centred=False)
 
     def jump_to(self, row: int) -> None:
-        """Moves the cursor to a row; of one that is still to be listed, to the place where it will
-        be.
-        """
+        """Moves the cursor to a row, or to where it will be once it is listed."""
         self._set_row(row, is_centred=True)
 
     def _set_row(self, row: int, *, is_centred: bool) -> None:
@@ -349,10 +353,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def _made(self, rows: list[int]) -> list[Line]:
         try:
             batch = self._inspection.store.messages(rows)
-            lines = [
-                self._lines.line_at(batch, index, shown_ns)
-                for index, shown_ns in enumerate(self._times(batch))
-            ]
+            lines = [self._told(batch, index, ns) for index, ns in enumerate(self._times(batch))]
             if self.columns:
                 lines = [
                     f"{line}{' ' * (self._line_width - cells(line))}{more}"
@@ -369,6 +370,17 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             OSError,
         ) as error:  # the file has changed, or a live capture has dropped the rows
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
+
+    def _told(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
+        """Returns the line of a message. Where lines are narrow and it has no vbucket and no seqno,
+        its summary has their room.
+        """
+        lines = self._lines
+        text, end = lines.line_of(lines.cells(batch, index, shown_ns)), lines.summary_at
+        begin = end - lines.columns.vbucket - lines.columns.seqno - 2
+        if lines.is_narrow and not text[begin:end].strip():
+            text = text[:begin] + text[end:]
+        return clip(text, self._line_width).rstrip()
 
     def _times(self, batch: MessageBatch) -> list[int | None]:
         """Returns what the time column shows for each message of the batch."""

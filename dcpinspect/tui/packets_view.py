@@ -71,6 +71,8 @@ class PacketsView(View):
         self._heading, self._beside = Line(id="list-heading"), Line(id="list-divider")
         self._talk = self._before = ""
         """The filter of the last conversation that was followed, and the filter before it."""
+        self.is_visited = False
+        """Whether the user came from another view to type a filter."""
         self._rest: Timer | None = None
         self._fields_shown_at = 0.0
         self.wanted_fields: Sequence[str] = ()
@@ -137,9 +139,7 @@ class PacketsView(View):
         return self._rest is not None
 
     def take_apart(self) -> None:
-        """Shows the fields and bytes of the row under the cursor. A large message is decoded in the
-        background first.
-        """
+        """Shows fields and bytes of the row under the cursor; large ones are decoded behind."""
         self._rest, self._fields_shown_at = None, time.monotonic()
         row = self.list.row
         try:
@@ -213,9 +213,7 @@ class PacketsView(View):
             self._to_list()
 
     def stop(self) -> bool:
-        """Stops a search, or a filter that has not shown its rows yet. Returns whether there was
-        one.
-        """
+        """Stops a search, or a filter that has no rows yet. Returns whether there was one."""
         if self.filtering.stop():
             return True
         is_stopped = self.search.stop()
@@ -228,6 +226,9 @@ class PacketsView(View):
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
         if self.bar.is_typing:
             self.bar.reset(self.filtering.text)
+            if self.is_visited:
+                self.host.action_return()
+                return True
         elif self._show_all():
             return True
         if is_inside:

@@ -1,6 +1,4 @@
-"""The view of statistics: how often, how large and how fast messages were, and how complete the
-capture is.
-"""
+"""The view of statistics: counts, sizes and times of messages, and the capture loss."""
 
 from __future__ import annotations
 
@@ -68,15 +66,11 @@ def _sections(
 ) -> Iterator[tuple[str, str, Callable[[int], str], Sequence[Series]]]:
     """Yields a title, what the numbers are, how they are written, and what has a line."""
     commands = [
-        (
-            f"{escape(command.name)} {command.side}",
-            int(command.messages.sum()),
-            command.messages,
-            charts.span_ns,
-        )
+        (f"{escape(command.name)} {command.side}", int(command.messages.max()), *rest)
         for command in charts.commands
+        for rest in ((command.messages, charts.span_ns),)
     ]
-    yield "messages by command", "count", _number, commands
+    yield f"messages in {duration(charts.span_ns, is_exact=True)}", "most", _number, commands
     windows = [
         (
             f"{connection}, {share_text(values.max() / window)} of {window:,}"

@@ -7,6 +7,7 @@ import pytest
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.line_view import visible_width
+from dcpinspect.tui.packet_list import GUTTER
 from tests.builders import Conversation, mutation, pcap, recorded
 from tests.captures import field
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
@@ -104,3 +105,23 @@ def test_on_80_columns_all_others_give_way_to_the_summary() -> None:
             assert str(row) in line[: rows.heading.index("Row") + 3]
 
     play(field("p06-zero-window"), scene, NARROW)
+
+
+def test_a_summary_has_the_room_of_what_a_message_has_not() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1")
+        shown = app.packets.list
+        assert shown.text_of(1).endswith('{"a":"shop/2.1 (tour)","i":"5F3A9C0E11…')
+        app.navigation.to_row(219)
+        await settled(app, pilot)
+        head, line = shown.heading, f"{' ' * GUTTER}{shown.text_of(219)}"
+        assert line[: head.index(" vb") + 3].endswith(" 421"), (
+            "its vbucket stands below the heading"
+        )
+        await press(app, pilot, "vertical_line")
+        head, line = shown.heading, f"{' ' * GUTTER}{shown.text_of(219)}"
+        assert len(line) <= 42
+        assert "Time" not in head
+        assert line[: head.index(" vb") + 3].endswith(" 421"), "and beside the fields, too"
+
+    play("tour.pcapng", scene, NARROW)

@@ -142,6 +142,18 @@ def test_panes_stand_beside_or_below_each_other() -> None:
     play("rollback.pcap", scene)
 
 
+def test_who_leaves_the_filter_is_where_it_was_asked_for() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "slash", "x", "escape")
+        assert app.view == "packets"
+        await press(app, pilot, "escape", "escape")
+        assert app.view == "vbuckets"
+        await press(app, pilot, "1", "slash", "escape")
+        assert app.view == "packets"
+
+    play("orphans.pcap", scene)
+
+
 def test_leaving_the_filter_forgets_what_was_typed_and_not_taken() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.packets.bar.apply("vbucket = 7")

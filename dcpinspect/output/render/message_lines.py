@@ -161,7 +161,7 @@ class Lines:
     def heading(self) -> str:
         """Returns the heading above the columns."""
         row, connection, title, vbucket, seqno = self.columns
-        time = f"{_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}"
+        time = f"{_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}"[: self.time_width]
         more, gap = ("", "") if self.is_narrow else (f" {'Opaque':>10}", f" {'Bytes':>8} ")
         return self._clipped(
             f"{'Row':>{row}} {time} {'Con':<{connection + 1}} {'Message':<{title}} "
@@ -243,7 +243,7 @@ class Lines:
 
     def time_text(self, shown_ns: int | None) -> str:
         """Returns a time as the lines show it."""
-        if shown_ns is None:
+        if shown_ns is None or not self.time_width:
             return ""
         if self.time_format == "day":
             return f"{datetime.fromtimestamp(shown_ns // 10**9, UTC):%H:%M:%S}.{shown_ns % 10**9 // 1000:06}"
