@@ -1,6 +1,4 @@
-"""Rewords the advice of rules for readers inside the terminal UI: names the key to press in place
-of a command or an option.
-"""
+"""Rewords the advice of rules: names the key to press in place of a command or option."""
 
 from __future__ import annotations
 

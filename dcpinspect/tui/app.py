@@ -1,6 +1,4 @@
-"""The application of the terminal UI: it holds the views, binds the keys, and starts the work in
-the background.
-"""
+"""The application of the terminal UI: views, keys, and the work in the background."""
 
 from __future__ import annotations
 
@@ -326,9 +324,7 @@ class InspectApp(ThemedApp):
             scroll(animate=False, immediate=True)
 
     def action_leave(self) -> None:
-        """Does the first of these that applies: stops an export or a search, leaves the filter,
-        stops reading, clears.
-        """
+        """Does what applies first: stops an export or search, leaves the filter, stops reading."""
         if self._exporting.stop():
             self.show_status("stopped: nothing was written")
         elif self.navigation.view.stop() or (self.packets.bar.is_typing and self.packets.leave()):
@@ -362,9 +358,7 @@ class InspectApp(ThemedApp):
         )
 
     def action_export(self) -> None:
-        """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and
-        to which file.
-        """
+        """Asks what to export (what is under the cursor, marked, shown, or all), and to where."""
         from dcpinspect.tui.dialogs import ExportDialog
         from dcpinspect.tui.export_choices import messages, report
 
@@ -481,9 +475,7 @@ class InspectApp(ThemedApp):
             self.show_status(f"{escape(path)}: there is no such file")
 
     def _leave(self, opening: Opening | None = None) -> None:
-        """Ends the application and returns what to open next. Asks first if messages would be lost
-        that are in no file.
-        """
+        """Ends with what to open next; asks first if messages would be lost."""
         from dcpinspect.tui.dialogs import Leaving
 
         if self.inspection.is_saved or not self.inspection.store.rows:

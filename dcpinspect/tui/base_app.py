@@ -1,6 +1,4 @@
-"""The common part of both applications, that of a capture and that of the start screen: colours,
-glyphs, and how they end.
-"""
+"""The common part of the applications of a capture and of the start screen."""
 
 from __future__ import annotations
 
@@ -204,9 +202,7 @@ class ThemedApp(App[Opening | None]):
         )
 
     def on_load(self) -> None:
-        """Draws the whole screen when the user comes back from the shell, because nothing of it is
-        left then.
-        """
+        """Draws the whole screen when the user comes back from the shell, which left none."""
         self.app_resume_signal.subscribe(self, lambda _: self.call_later(self.refresh, layout=True))
 
     def action_help_quit(self) -> None:
@@ -214,9 +210,7 @@ class ThemedApp(App[Opening | None]):
         self.call_later(self.action_quit)
 
     def _handle_exception(self, error: Exception) -> None:
-        """Keeps an exception for the caller of the application. Textual's own pages about it would
-        show captured data.
-        """
+        """Keeps an exception for the caller: Textual's pages about it would show captured data."""
         self.crash = self.crash or error
         self.error_console = Console(file=io.StringIO())
         super()._handle_exception(error)

@@ -23,9 +23,7 @@ _PART_NAMES = ("header", "framing", "extras", "key", "value")
 
 
 class Parts:
-    """The parts of one message, as the palette names them. Neighbouring fields of a part have two
-    colours in turn.
-    """
+    """The parts of one message, by the palette; neighbouring fields have two colours in turn."""
 
     def __init__(self, message: Message | None) -> None:
         self._starts: list[int] = []

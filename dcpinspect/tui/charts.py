@@ -131,9 +131,7 @@ def painted(lines: Iterable[Line], app: App[Any]) -> Text:
 
 
 def time_scale(length_ns: int, width: int) -> Scale:
-    """Returns the scale that bars, marks and labels of a chart over time share: from the begin of
-    the capture to its end.
-    """
+    """Returns the scale of a chart over time, from the begin of the capture to its end."""
     return Scale.filling(0, max(1, length_ns), max(1, width), is_time=True)
 
 

@@ -45,9 +45,7 @@ class Talk(NamedTuple):
 
 
 def talks(results: Results) -> list[Talk]:
-    """Returns all connections: those with most errors first, then those with most warnings, then
-    those with most messages.
-    """
+    """Returns all connections, by their errors, their warnings, and then their messages."""
     table = results.records.get("connections")
     if table is None:
         return []
@@ -66,7 +64,7 @@ def talks(results: Results) -> list[Talk]:
             f"{messages:,}",
             clip(bucket, 20),
             short(size),
-            f"{streams or 0:,}",
+            f"{streams if streams and copy_of is None else 0:,}",
             clip(agent, 30),
             tls or ("TLS, not decrypted" if number in secret else "plain" * bool(messages)),
         )

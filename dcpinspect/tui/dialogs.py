@@ -56,9 +56,7 @@ class Dialog(ModalScreen[T]):
 
 
 class PickList(OptionList):
-    """A list in which the chosen line has a sign, not only a colour, and the last line says how many
-    are below.
-    """
+    """A list whose chosen line has a sign, not only a colour; it says how many are below."""
 
     def __init__(
         self,
@@ -150,9 +148,7 @@ class ExportDialog(Dialog[None]):
     ]
 
     def __init__(self, choices: Sequence[Choice], begin: Callable[[str, Choice], None]) -> None:
-        """Makes the dialog. ``choices``: the likeliest first. ``begin`` starts the export, or
-        raises UsageError.
-        """
+        """``choices``: the likeliest first. ``begin`` starts the export, or raises UsageError."""
         super().__init__()
         self._choices = choices
         self._begin = begin

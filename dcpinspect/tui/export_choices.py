@@ -76,9 +76,7 @@ def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:
 
 
 def report(inspection: Inspection) -> Choice:
-    """Returns the choice to export a report of all findings and results, for readers who have only
-    a browser.
-    """
+    """Returns the choice to export a report of all results, for readers with a browser."""
 
     def write(path: str, tell: Tell) -> str:
         from dcpinspect.output.report.report_contents import of_reading
@@ -106,9 +104,7 @@ def report(inspection: Inspection) -> Choice:
 
 
 def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
-    """Raises UsageError if nothing can be exported to this file; the error says which files can be
-    used.
-    """
+    """Raises UsageError if no export can go to this file; the error says which can be used."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix == PACKETS and inspection.reading.redactor is not None:
         raise UsageError(

@@ -1,6 +1,4 @@
-"""Links of the fields of a message: from answer to request, from item to snapshot marker, from
-document to its version before.
-"""
+"""Links of fields: from answer to request, from item to marker, and to the item before."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The fields of one message as the table of the specification. Inner fields and JSON values can be
-folded.
-"""
+"""The fields of one message as the table of the specification; inner ones can be folded."""
 
 from __future__ import annotations
 
@@ -123,9 +121,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self._turn(entry)
 
     def action_fold(self) -> None:
-        """Hides the inner lines of the field; if there are none to hide, moves the cursor to the
-        line around it.
-        """
+        """Hides the inner lines of the field, or moves the cursor to the line around it."""
         entry = self.entry
         if entry is not None and entry.inner is not None and self._is_open(entry):
             self._turn(entry)

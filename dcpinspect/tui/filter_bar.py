@@ -82,9 +82,7 @@ class Completions(PickList):
 
 
 class FilterInput(Input):
-    """The input line. Up and down move through the completions, and through filters that were used
-    before.
-    """
+    """The input line. Up and down choose a completion, or a filter that was used before."""
 
     def __init__(self, history: History, completions: Completions) -> None:
         super().__init__(
@@ -225,9 +223,7 @@ class FilterBar(Horizontal):
             self.show_status("…")
 
     def _refuse(self, error: UsageError) -> None:
-        """Says what is wrong: while the filter is typed in a line below it, so that the text keeps
-        the room beside it.
-        """
+        """Says what is wrong: below the filter while it is typed, so that this keeps its room."""
         self.completions.hide()
         if isinstance(error, PlacedError) and self.is_typing:
             self.show_status(f"✖ at {error.at + 1}", is_error=True)
@@ -269,9 +265,7 @@ def pointer_line(at: int, what: str, room: int) -> str:
 
 
 def condition_for_value(name: str, value: object, columns: Sequence[str]) -> str | None:
-    """Returns a condition that is true for messages with this value in this column; None if there
-    is no such column.
-    """
+    """Returns a condition for this value in this column; None if there is no such column."""
     if name not in columns or value is None or isinstance(value, bool | bytes):
         return None
     if isinstance(value, int):

@@ -1,6 +1,4 @@
-"""What can come next in a filter that is being typed: columns, operators and values, each with a
-short explanation.
-"""
+"""What can come next in a filter that is typed: columns, operators and values, explained."""
 
 from __future__ import annotations
 
@@ -158,9 +156,7 @@ def _is_text(column: Column) -> bool:
 
 
 def _fitting(typed: str, all_: Iterable[Completion]) -> list[Completion]:
-    """Returns the completions that begin with the typed text, then those that contain it. The text
-    itself is left out.
-    """
+    """Returns completions that begin with the typed text, then those that contain more."""
     low = typed.lower()
     fitting = [
         completion

@@ -1,6 +1,4 @@
-"""Finds in the background which messages a filter lets through: first among all messages, then
-among each new one.
-"""
+"""Finds in the background which messages a filter lets through, also of those that come."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ class Filtering:
                 self._list.show(self._index)  # the shown rows belong to the restriction before
 
     def stop(self) -> bool:
-        """Ends a running search and restores the filter of the shown rows. Returns whether a search
-        was running.
-        """
+        """Ends a search, and restores the filter of the shown rows. Returns whether one ran."""
         if self._index is self._list.index:
             return False
         self.text, self._typed, self._filter, self._index = self._before

@@ -148,9 +148,7 @@ def _evidence(
 
 
 def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
-    """Returns one line per message: ``stream_req vb 384 from 1100``. Messages that the store has
-    dropped are left out.
-    """
+    """Returns lines of messages that the store has: ``stream_req vb 384 from 1100``."""
     stored_rows = [row for row in rows if store.first_row <= row <= store.rows]
     try:
         batch = store.messages(stored_rows) if stored_rows else None

@@ -1,6 +1,4 @@
-"""The fourth view: what is wrong, with what each finding means, what to do, and the messages that
-show it.
-"""
+"""The fourth view: what is wrong, what it means, what to do, and the messages that show it."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ class FindingsView(View):
         )
 
     def _vbucket(self, finding: Finding, row: int) -> int | None:
-        """Returns the vbucket whose timeline shows a message of a finding; None if the finding is
-        about no vbucket.
-        """
+        """Returns the vbucket whose timeline shows a message of a finding; None for none."""
         store = self.host.inspection.store
         if store.first_row <= row <= store.rows:
             number = store.numbers([row], ("vbucket",))[0].value_at(0)
@@ -118,9 +114,7 @@ class FindingsView(View):
         return case.vbuckets[0] if case.vbuckets else None
 
     def choose(self, number: int, *, row: int = 0, vbucket: int | None = None) -> None:
-        """Selects a finding, and in its evidence the message ``row``, or the first message of
-        ``vbucket``.
-        """
+        """Selects a finding, and in its evidence ``row`` or the first message of ``vbucket``."""
         self.list.select(number)
         is_it = (
             self.evidence == row
@@ -140,9 +134,7 @@ class FindingsView(View):
 
     @property
     def evidence_index(self) -> int:
-        """Place of the chosen message in the evidence; at first that of the message that shows the
-        finding best.
-        """
+        """Place of the chosen message in the evidence; at first of what shows it best."""
         finding, row = self.list.shown_finding, self.list.evidence
         if row is None:
             row = (

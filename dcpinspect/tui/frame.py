@@ -90,8 +90,10 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         (line for line in lines[width < WIDE :] if line.cell_length <= width_left), lines[-1]
     )
     free_width = width - line.cell_length - right.cell_length
+    looked = inspection.results.looked
+    is_read = looked is not None and inspection.state != "reading"
     rows = (
-        counted(inspection.store.rows, "message")
+        counted(looked.messages if looked and is_read else inspection.store.rows, "message")
         if width >= WIDE and inspection.connection is None
         else ""
     )
@@ -118,9 +120,7 @@ def _tabs(view: str, names: Mapping[str, str], apart: int = 1) -> Content:
 
 
 def capture_name(inspection: Inspection) -> str:
-    """Returns the name of the capture; for many files, the name of the folder that contains all of
-    them.
-    """
+    """Returns the name of the capture; of many files, that of the folder of all."""
     files = [Path(file) for file in inspection.files]
     folder = files[0].absolute().parent
     if len(files) > 2 and all(file.absolute().parent == folder for file in files):
@@ -186,7 +186,9 @@ _NO_KEY = {
 
 
 def _encrypted(inspection: Inspection) -> str:
-    """Returns a hint that a key log would show more; empty if none would."""
+    """Returns a hint that a key log would show more; empty if none would, or if it is said."""
+    if inspection.nothing:
+        return ""
     closed = [finding for finding in inspection.everything.findings if finding.rule in _NO_KEY]
     count = len({number for finding in closed for number in finding.connections})
     if not count:
@@ -199,9 +201,7 @@ def _encrypted(inspection: Inspection) -> str:
 
 
 def _gone(inspection: Inspection) -> str:
-    """Returns how many messages of a live capture were dropped to make room for newer ones, in
-    words; empty for none.
-    """
+    """Returns how many messages of a live capture made room for newer ones, in words."""
     gone = inspection.store.first_row - 1 if inspection.store.rows else 0
     return f", the first {gone:,} are dropped (--keep)" if gone else ""
 

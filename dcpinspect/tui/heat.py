@@ -1,6 +1,4 @@
-"""Counts what each vbucket received over time, while the capture is read. The number of spans of
-time is limited.
-"""
+"""Counts what each vbucket received over time, in a limited number of spans."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Remembers what was used before: filters, captures and the theme. Each kind has a file that only
-the user can read.
-"""
+"""Remembers filters, captures and the theme, each in a file that only the user can read."""
 
 from __future__ import annotations
 

@@ -114,9 +114,7 @@ class Inspection:
 
     @property
     def damage(self) -> str:
-        """Description of the first damaged place in the captures, and the number of others; empty
-        if there are none.
-        """
+        """Describes the first damaged place, with the number of others; empty for none."""
         problems = self.reading.capture.problems
         if not problems:
             return ""

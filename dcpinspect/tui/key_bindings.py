@@ -1,6 +1,4 @@
-"""The table of all keys. Bindings, the line at the bottom, help, the palette and the page of the
-docs are made from it.
-"""
+"""The table of all keys, of which bindings, footer, help, palette and docs are made."""
 
 from __future__ import annotations
 

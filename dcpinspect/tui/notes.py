@@ -42,9 +42,7 @@ class Note:
 
 
 class Notes:
-    """The marks and notes on one capture, by row. Without files they are forgotten when the program
-    ends.
-    """
+    """The marks and notes on one capture, by row. Without files they end with the program."""
 
     def __init__(self, files: Sequence[Path] = (), identity: str = "") -> None:
         """Reads the notes. ``files``: where they can be kept, the best place first. ``identity``:
@@ -161,9 +159,7 @@ def _entry(row: int, note: Note) -> dict[str, int | str]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Returns the content of a file; None if there is no file. An empty content stands for a file
-    that is not ours.
-    """
+    """Returns the content of a file; None if there is none, empty if it is not ours."""
     try:
         saved = json.loads(file_begin(path, _SIZE))
     except FileNotFoundError:

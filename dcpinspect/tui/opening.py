@@ -51,9 +51,7 @@ class Offer(Option):
 
 
 class OpenScreen(Dialog[Opening]):
-    """Asks what to open next; Esc returns None. What is typed goes to the path, and ↑ and ↓ to the
-    list below it.
-    """
+    """Asks what to open next; Esc returns None. Keys go to the path, ↑ and ↓ to the list."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,ctrl+o,ctrl+c", "dismiss(None)", "Leave", priority=True),

@@ -1,6 +1,4 @@
-"""Parses the places that a user types to go there: a row, a frame, a vbucket and seqno, a time, or
-a rule.
-"""
+"""Parses the places that a user types: a row, frame, vbucket and seqno, time, or rule."""
 
 from __future__ import annotations
 

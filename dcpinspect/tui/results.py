@@ -25,9 +25,7 @@ from dcpinspect.tui.row_index import RowIndex
 
 
 def rows_of(finding: Finding) -> RowNumbers:
-    """Returns all rows that show a finding, rising: those of its evidence, and those of similar
-    messages.
-    """
+    """Returns all rows that show a finding, rising: its evidence, and similar messages."""
     evidence = np.array(
         [spot.row for case in finding.case_of_each for spot in case.places], np.int64
     )

@@ -39,9 +39,7 @@ def key_of(view: str) -> Sequence[str]:
 async def screenshots(
     app: InspectApp, scenes: Sequence[tuple[str, Sequence[str]]], size: tuple[int, int] = SIZE
 ) -> dict[str, str]:
-    """Returns pictures by name. Each scene has a name, and the keys that lead there from the scene
-    before.
-    """
+    """Returns pictures by name. A scene has a name, and the keys that lead there."""
     pictures = {}
     title = f"dcpinspect {Path(app.inspection.files[0]).name}"
     async with app.run_test(size=size) as pilot:
@@ -60,9 +58,7 @@ async def screenshots(
 
 
 def _placed(text: re.Match[str]) -> str:
-    """Returns a text of a picture with a place for each piece between two blanks or more, which some
-    viewers leave out.
-    """
+    """Returns a text with a place for each piece between blanks, which some viewers drop."""
     begin, x, size, style, words = text.groups()
     words = unescape(words).replace("\xa0", " ")
     return "".join(

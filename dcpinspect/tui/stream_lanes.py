@@ -1,6 +1,4 @@
-"""Draws the streams of one vbucket along seqnos or time: request, snapshots, density of items, and
-gaps with their causes.
-"""
+"""Draws the streams of one vbucket along seqnos or time, each in several lanes."""
 
 from __future__ import annotations
 
@@ -170,9 +168,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return min(max(at, first), last)
 
     def zoom(self, steps: int) -> None:
-        """Zooms in for positive steps, out for negative ones. The cursor stays where it is on the
-        screen.
-        """
+        """Zooms in for positive steps, else out. The cursor stays where it is on the screen."""
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
         first = max(0, self.at - (self.at - self.scale.first) * span // before)
@@ -243,9 +239,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def span(self) -> tuple[int, int]:
-        """First and last place of the cursor's cell; both are the cursor's place if a cell is one
-        place.
-        """
+        """First and last place of the cursor's cell; both are the same if it has but one."""
         low = self.scale.first + self.cell * self.scale.step if self.scale.step > 1 else self.at
         return low, min(low + self.scale.step - 1, ENDLESS)
 
@@ -289,9 +283,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         )
 
     def set_cursor(self, at: int, row: int = 0) -> None:
-        """Moves the cursor to a place, and scrolls to it. ``row``: row of the event at that place,
-        which Enter opens.
-        """
+        """Moves the cursor to a place. ``row``: of the event there, which Enter opens."""
         self.at, self.chosen_row = min(max(at, 0), ENDLESS), row
         if not self.scale.first <= self.at <= self.scale.last:
             first = (
@@ -459,9 +451,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         )
 
     def _wide(self, lane: str, text: str) -> list[Painted]:
-        """Returns a lane over all columns. An event's letter stands only in the first column of a
-        cell.
-        """
+        """Returns a lane over all columns. The first column of a cell has an event's letter."""
         columns, glyphs = np.repeat(list(text), self.scale.wide), self.lane_glyphs
         if lane in ("axis", "events"):
             is_repeated = np.arange(len(columns)) % self.scale.wide > 0

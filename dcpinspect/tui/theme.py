@@ -77,9 +77,7 @@ def glyphs_of(app: App[Any]) -> Glyphs:
 
 
 def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:
-    """Returns the colours of the palette for the background of a theme, by their names in style
-    sheets.
-    """
+    """Returns the colours for the background of a theme, by their names in style sheets."""
     colors = {name: _color(name, theme, has_color=has_color) for name in PAINTS}
     return {
         f"paint-{name}": f"ansi_{color}" if theme.ansi else color for name, color in colors.items()

@@ -1,6 +1,4 @@
-"""The streams of one vbucket in the form that its timeline draws: each stream on both axes, with
-its findings.
-"""
+"""The streams of one vbucket as its timeline draws them: on both axes, with findings."""
 
 from __future__ import annotations
 
@@ -100,9 +98,7 @@ class Tracks:
         return min(bounds, default=0), max(bounds, default=0)
 
     def found_at(self, track: int, axis: Axis) -> list[tuple[int, str]]:
-        """Returns the severities of a stream's errors and warnings that are no effects, with their
-        places on the axis.
-        """
+        """Returns the places on the axis, and severities, of a stream's errors and warnings."""
         return [
             (told.seqno if axis == "seqno" else told.time, told.event.severity)
             for told in self.events

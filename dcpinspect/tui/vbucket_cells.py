@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.style import Style
 from textual.app import App
 
+from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.streams.words import NO_STREAM_END, VBUCKET_VERDICTS
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui import theme
+from dcpinspect.tui.heat import END, SIGNS
 from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024
@@ -35,10 +37,16 @@ STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 class Cells:
     """The state of each vbucket, from the tables of vbuckets and streams."""
 
-    def __init__(self, records: Mapping[str, Records], worst_vbucket: int | None = None) -> None:
+    def __init__(self, records: Mapping[str, Records], findings: Sequence[Finding] = ()) -> None:
         vbuckets = records.get("vbuckets")
         rows = [] if vbuckets is None else vbuckets.row_dicts()
-        self._ends, self._worst_vbucket = _ends_of(records), worst_vbucket
+        self._ends, self._findings = _ends_of(records), len(findings)
+        self._before = {
+            number: len(findings) - place
+            for place, finding in reversed([*enumerate(findings)])
+            for number in (finding.vbuckets if finding.effect_of is None else ())
+        }
+        """How early the list has a finding about each vbucket: greater numbers are earlier."""
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
@@ -102,24 +110,22 @@ class Cells:
         if severity is not None:
             return glyphs.of_severity(severity), f"severity-{severity}"
         if state == EARLY:
-            return "E", "verdict-ended"
+            return "E", SIGNS[END].paint
         paint = f"verdict-{state}" if state else ""
         return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint
 
     def rank(self, number: int) -> int:
-        """Returns how bad a vbucket is: a greater number is worse, 0 is not requested. The one that
-        the list of findings begins with is the worst here, too.
+        """Returns how bad a vbucket is: a greater number is worse, 0 is not requested. Errors and
+        warnings have the order of the list of findings.
         """
-        state = self.states.get(number, "")
-        by_state = len(STATES) - STATES.index(state) if state else 0
-        by_severity = {"error": 2, "warning": 1}.get(self.severities.get(number) or "", 0)
-        is_worst = number == self._worst_vbucket and by_severity > 0
-        return by_state + len(STATES) * (by_severity + is_worst)
+        state, severity = self.states.get(number, ""), self.severities.get(number)
+        if severity is None:
+            return len(STATES) - STATES.index(state) if state else 0
+        by_severity = (self._findings + 1) * (severity == "error")
+        return len(STATES) + 1 + self._before.get(number, 0) + by_severity
 
     def entries(self, glyphs: Glyphs) -> list[tuple[str, str, int, str]]:
-        """Returns what the signs mean, the worst first: the sign, its colour, how many vbuckets
-        have it, and the words.
-        """
+        """Returns the signs, the worst first: sign, colour, number of vbuckets, and words."""
         counts: Counter[tuple[str, str, str]] = Counter()
         for number in sorted(self.by_number, key=self.rank, reverse=True):
             words = {"error": "with an error", "warning": "with a warning"}.get(

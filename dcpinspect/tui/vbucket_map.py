@@ -1,6 +1,4 @@
-"""The map of vbuckets: a cell for each, as large as fits, in the colour of its worst finding, or
-of its state.
-"""
+"""The map of vbuckets: a cell for each, in the colour of its worst finding or its state."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
-        self.cells = Cells(results.records, results.worst_vbucket)
+        self.cells = Cells(results.records, results.findings)
         if not self.is_moved:
             self._vbucket = results.worst_vbucket
         self.fit()
@@ -190,9 +188,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return cell if 0 <= cell < self.count else None
 
     def is_bad(self, place: int) -> bool:
-        """Whether there is an error or a warning about a vbucket of the cell, or about the
-        connection that stalls it.
-        """
+        """Whether a vbucket of the cell has an error or a warning, or is stalled."""
         numbers = self._numbers[place * self.form.each : (place + 1) * self.form.each]
         return any(
             self.cells.severities.get(number) is not None or self.cells.states.get(number) in STALLS
@@ -253,9 +249,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     # -- words
 
     def legend(self, width: int) -> Text:
-        """Returns what colours and signs mean, with the number of vbuckets of each, in lines that
-        fit; nothing is cut.
-        """
+        """Returns what signs mean, with the number of vbuckets of each, in lines that fit."""
         entries = []
         for sign, paint, count, words in self.cells.entries(self._glyphs):
             is_letter = sign not in self._glyphs.shades

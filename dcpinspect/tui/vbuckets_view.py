@@ -39,9 +39,7 @@ greatest.
 
 
 class VbucketsView(View):
-    """One of the forms, and beside or below it what its signs mean, and words about what is under
-    the cursor.
-    """
+    """One of the forms, what its signs mean, and words about what is under the cursor."""
 
     def __init__(self, host: Navigation) -> None:
         super().__init__(host, "vbuckets")
@@ -92,9 +90,7 @@ class VbucketsView(View):
             self.keyboard.focus()
 
     def action_layout(self) -> None:
-        """Shows many vbuckets in the other form, the map or the heat map. The cursor stays on its
-        vbucket.
-        """
+        """Shows many vbuckets on the other of the two maps. The cursor stays on its vbucket."""
         vbucket, self._is_over_time = self.vbucket_here, not self._is_over_time
         if self.map.cells.has_words:
             self.host.show_status("few vbuckets are shown over time; there is no map of them")
@@ -130,7 +126,7 @@ class VbucketsView(View):
             taken = max(1, min(head + count * high, height - _LEAST_CARD))
         self.heat.styles.height = taken or None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        legend = self.map.legend(width) if is_map else self.heat.legend(width)
+        legend = self._signs(width)
         self._legend.update(legend)
         self._legend.display = bool(legend)
         number, text = self.vbucket_here, Text()
@@ -177,9 +173,17 @@ class VbucketsView(View):
         self._is_over_time |= spot.since_ns is not None
         self._show_form(spot.vbucket, spot.since_ns)
 
+    def _signs(self, width: int) -> Text:
+        """Returns what the signs of the shown form mean. Signs that stand before several vbuckets
+        are those of the map; before one, words do.
+        """
+        has_map = self.form == "map" or not self.map.cells.has_few
+        legends = [self.map.legend(width)] * has_map
+        return Text("\n").join(legends + [self.heat.legend(width)] * (self.form == "heat"))
+
     def legend(self) -> Sequence[str]:
         """Returns the legend of the heat map or the map."""
-        return (self.heat.legend(70).plain if self.form == "heat" else self.map.legend(70).plain,)
+        return (self._signs(70).plain,)
 
     @property
     def vbucket_here(self) -> int | None:
@@ -190,10 +194,9 @@ class VbucketsView(View):
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the vbucket under the cursor."""
         number = self.vbucket_here
-        is_known = number is not None and number in self.map.cells.by_number
-        return (
-            (of_vbucket(self.host.inspection, number),) if is_known and number is not None else ()
-        )
+        if number is None or number not in self.map.cells.by_number:
+            return ()
+        return (of_vbucket(self.host.inspection, number),)
 
     @on(LineView.Opened)
     def _open_place(self) -> None:

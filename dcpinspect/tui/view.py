@@ -91,9 +91,7 @@ class View(Widget):
         return False
 
     def leave(self) -> bool:
-        """Leaves a state inside the view, such as a filter of its own. Returns whether there was
-        anything to leave.
-        """
+        """Leaves a state inside the view, such as a filter. Returns whether there was any."""
         return False
 
     def restore(self, spot: Spot) -> None:
@@ -105,9 +103,7 @@ class View(Widget):
         return ()
 
     def exports(self) -> Sequence[Choice]:
-        """Returns what the view can export, besides the messages that are shown or marked, and all
-        messages.
-        """
+        """Returns what the view can export, besides messages that are shown or marked, or all."""
         return ()
 
     @property

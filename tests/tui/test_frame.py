@@ -13,7 +13,17 @@ from dcpinspect.tui.dialogs import Help
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.theme import ASCII, UNICODE
-from tests.tui.screens import SAMPLES, Keys, follow, play, screen, settled, until
+from tests.captures import field
+from tests.tui.screens import (
+    SAMPLES,
+    Keys,
+    follow,
+    play,
+    press,
+    screen,
+    settled,
+    until,
+)
 
 
 @given(st.sampled_from(VIEWS), st.integers(20, 300))
@@ -122,3 +132,16 @@ def test_a_capture_that_goes_on_shows_its_rate_and_whether_it_is_followed(tmp_pa
             assert re.search(rf" {word} · Esc stops · live, \d+ messages", screen(app))
 
     follow(growing, scene)
+
+
+def test_a_conversation_that_was_captured_twice_is_counted_once() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0")
+        first, *lines = screen(app).splitlines()
+        assert "  683 messages  " in first
+        assert any("683 messages (1,366 rows with copies)" in line for line in lines)
+        copies = [line.split() for line in lines if " copy of " in line]
+        assert len(copies) == 2
+        assert all(line[7:11] == ["0", "orders", "0", "0"] for line in copies)
+
+    play(field("z-dnat-p05-one-rollback-reopens-all"), scene, (160, 36))

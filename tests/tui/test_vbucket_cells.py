@@ -4,6 +4,7 @@ import re
 
 from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.heat import END, SIGNS
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, STATES, Cells
 from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, read, screen
@@ -45,6 +46,9 @@ def test_the_worst_vbucket_is_that_of_the_worst_finding() -> None:
         assert " 2 more above · " in screen(app)
         await press(app, pilot, "n")
         assert view.vbucket_here == 9, "errors come before warnings"
+        for number in (419, 423, 420, 1023, 421):
+            await press(app, pilot, "n")
+            assert view.vbucket_here == number, "as the list of findings has them"
         await press(app, pilot, "home")
         assert " more above" not in screen(app)
 
@@ -55,7 +59,7 @@ def test_a_vbucket_that_was_ended_unasked_has_a_sign_and_says_why() -> None:
     async def scene(app: InspectApp, _: Keys) -> None:
         cells = app.navigation.overview.map.cells
         assert cells.words(417) == "ended: state-changed"
-        assert cells.mark(417, UNICODE)[0] == "E"
+        assert cells.mark(417, UNICODE) == ("E", SIGNS[END].paint), "as over time"
         assert "E 417  state-changed" in screen(app)
         assert (cells.words(5), cells.mark(5, UNICODE)[0]) == ("ended", "■"), "it came to its end"
         assert cells.rank(417) > cells.rank(5)

@@ -133,3 +133,12 @@ def test_lines_of_the_card_stay_indented_beside_a_scroll_bar() -> None:
         assert all(line.startswith("   ") for line in text.splitlines() if "(log:" in line)
 
     play("loop.pcap", scene, (80, 24))
+
+
+def test_signs_before_several_vbuckets_have_a_legend() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "vertical_line")
+        assert "E 1,024 ended: state-changed" in screen(app)
+        assert "items, at most 2,831 a cell   Q request   E stream end" in screen(app)
+
+    play("large.pcapng.gz", scene, NARROW)
