@@ -56,7 +56,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         width = max(40, self.outer_size.width - 3)
         self._whole = EventLines(stream_events, self._first_ns, width)
         if self.count <= _FEW:
-            self.more = {place: self.in_full(place) for place in range(self.count)}
+            self.more = {number: self.in_full(number) for number in range(self.count)}
 
     @property
     def count(self) -> int:

@@ -94,11 +94,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         lines = self._sentence(place)[1:]
         if advice and not is_brief:
             text = f"{' ' * _INDENT}{_NEXT}{one_line(for_keys(advice))}"
-            lines += wrap(text, self._room, " " * _INDENT)
+            lines += wrap(text, self._text_width, " " * _INDENT)
         return lines
 
     @property
-    def _room(self) -> int:
+    def _text_width(self) -> int:
         """Width of the text; before the layout, the list is taken to be as wide as the screen."""
         return max(
             2 * _INDENT, (self.scrollable_content_region.width or self.app.size.width - 1) - 2
@@ -107,9 +107,9 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def _sentence(self, place: int) -> list[str]:
         """Returns what a finding says, in lines; the first stands behind its rule and its places."""
         finding = self._items[place]
-        before = min(4 + sum(map(cells, self._names(finding))), self._room)
+        before = min(4 + sum(map(cells, self._names(finding))), self._text_width)
         text = f"{'_' * before}  {one_line(finding.what or finding.message)}"
-        first, *more = wrap(text, self._room, " " * _INDENT)
+        first, *more = wrap(text, self._text_width, " " * _INDENT)
         return [first[before:], *more]
 
     @property
@@ -166,11 +166,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         sign_style = self.sign_style(finding.severity, style, is_here=place == self.at)
         if is_effect:  # it is not counted, so it has no sign of its own
             style = strong = sign_style = dim
-        rule, places = self._names(finding)
+        rule, spots = self._names(finding)
         yield " ", style
         yield glyph, sign_style
         yield rule, strong
-        yield places, dim
+        yield spots, dim
         if place in self.more:
             yield self._sentence(place)[0], style
         else:
@@ -179,10 +179,10 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def _names(self, finding: Finding) -> tuple[str, str]:
         """Returns the rule and the places of a finding, as they stand before its sentence."""
         # on a narrow screen, sentences need the room
-        rule, places = self._columns if self.size.width >= WIDE else (0, 0)
+        rule, spots = self._columns if self.size.width >= WIDE else (0, 0)
         return (
             f" {_padded(self._rule(finding), rule)}",
-            f"  {_padded(self._where(finding), places)}",
+            f"  {_padded(self._where(finding), spots)}",
         )
 
     def _rule(self, finding: Finding) -> str:

@@ -124,11 +124,12 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Returns how many of ``limit`` lines all places take if each is told in full, or the
         errors and warnings. ``is_brief``: all but that of the cursor with the more important ones.
         """
-        lines = 0
-        for place in range(min(self.count, limit)):
-            if self.is_bad(place) or not is_bad_only:
-                lines += 1 + len(self.in_full(place, is_brief=is_brief and place != self.at))
-        return min(limit, max(1, lines))
+        further_lines = [
+            self.in_full(number, is_brief=is_brief and number != self.at)
+            for number in range(min(self.count, limit))
+            if self.is_bad(number) or not is_bad_only
+        ]
+        return min(limit, max(1, sum(map(len, further_lines)) + len(further_lines)))
 
     def tell_in_full(self, spare: int = 0) -> None:
         """Tells the place of the cursor in full, and as much of the others as there is room for if
@@ -137,13 +138,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self.more = {self.at: self.in_full(self.at)} if self.count else {}
         split = self.count - spare
         lines_left = self.size.height - self.HEAD - sum(map(len, self.more.values())) - split
-        for places in (range(split), range(split, self.count)):
+        for numbers in (range(split), range(split, self.count)):
             for is_brief in (True, False):
-                for place in places if lines_left > 0 else ():
-                    text = self.in_full(place, is_brief=is_brief)
-                    further = len(text) - len(self.more.get(place, ()))
-                    if place != self.at and further <= lines_left:
-                        self.more[place] = text
+                for number in numbers if lines_left > 0 else ():
+                    text = self.in_full(number, is_brief=is_brief)
+                    further = len(text) - len(self.more.get(number, ()))
+                    if number != self.at and further <= lines_left:
+                        self.more[number] = text
                         lines_left -= further
             lines_left -= spare
         self.more = dict(sorted(self.more.items()))

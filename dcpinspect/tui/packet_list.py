@@ -353,7 +353,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     def _made(self, rows: list[int]) -> list[Line]:
         try:
             batch = self._inspection.store.messages(rows)
-            lines = [self._told(batch, index, ns) for index, ns in enumerate(self._times(batch))]
+            lines = [
+                self._narrow_line(batch, index, ns) for index, ns in enumerate(self._times(batch))
+            ]
             if self.columns:
                 lines = [
                     f"{line}{' ' * (self._line_width - cells(line))}{more}"
@@ -371,7 +373,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         ) as error:  # the file has changed, or a live capture has dropped the rows
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
 
-    def _told(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
+    def _narrow_line(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
         """Returns the line of a message. Where lines are narrow and it has no vbucket and no seqno,
         its summary has their room.
         """

@@ -66,9 +66,13 @@ def _sections(
 ) -> Iterator[tuple[str, str, Callable[[int], str], Sequence[Series]]]:
     """Yields a title, what the numbers are, how they are written, and what has a line."""
     commands = [
-        (f"{escape(command.name)} {command.side}", int(command.messages.max()), *rest)
+        (
+            f"{escape(command.name)} {command.side}",
+            int(command.messages.max()),
+            command.messages,
+            charts.span_ns,
+        )
         for command in charts.commands
-        for rest in ((command.messages, charts.span_ns),)
     ]
     yield f"messages in {duration(charts.span_ns, is_exact=True)}", "most", _number, commands
     windows = [

@@ -83,8 +83,8 @@ class TimelineView(View):
         self._legend.display = not self.screen.has_class("-tiny")
         height, signs_height = self.size.height, str(text).count("\n") + 1
         least = min(_LEAST_LANES, height // 2 - signs_height * self.screen.has_class("-short"))
-        left = height - signs_height - _AROUND_EVENTS - self.events.height_in_full(height)
-        self.lanes.styles.height = max(3, min(self.lanes.lines, max(least, left)))
+        lines_left = height - signs_height - _AROUND_EVENTS - self.events.height_in_full(height)
+        self.lanes.styles.height = max(3, min(self.lanes.lines, max(least, lines_left)))
 
     def action_pane(self, what: str, *arguments: int) -> None:
         """Does what the lanes do; up and down, screens and ends move in the list of events."""

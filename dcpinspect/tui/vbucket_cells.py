@@ -42,8 +42,8 @@ class Cells:
         rows = [] if vbuckets is None else vbuckets.row_dicts()
         self._ends, self._findings = _ends_of(records), len(findings)
         self._before = {
-            number: len(findings) - place
-            for place, finding in reversed([*enumerate(findings)])
+            number: len(findings) - rank
+            for rank, finding in reversed([*enumerate(findings)])
             for number in (finding.vbuckets if finding.effect_of is None else ())
         }
         """How early the list has a finding about each vbucket: greater numbers are earlier."""

@@ -210,7 +210,7 @@ def of_findings(
     vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
     effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
-    told = set[str]()
+    causes = set[str]()
     for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
         cause = finding.effect_of if finding.effect_of in rules else None
         cases = finding.case_of_each if finding.severity != "note" else ()
@@ -238,9 +238,9 @@ def of_findings(
                 **{name: getattr(first_effect, name) for name in _PLACE}
             )
         yield from own_events
-        told |= {finding.id} if own_events else set()
+        causes |= {finding.id} if own_events else set()
     for effect in effects:  # below its cause it needs no words, only where that is not there
-        elsewhere = "" if effect.cause in told else f"; explained by {rules[effect.cause or '']}"
+        elsewhere = "" if effect.cause in causes else f"; explained by {rules[effect.cause or '']}"
         yield effect._replace(text=f"{effect.text}{elsewhere}")
 
 
