@@ -120,7 +120,7 @@ class PacketsView(View):
         width = visible_width(self.list)
         if cells(self.list.heading) > width - len(count) - 2:
             count = ""  # the names of columns are more important than the count
-        heading = clip(self.list.heading, max(0, width - len(count) - 2))
+        heading = clip(self.list.heading, max(0, width - len(count) - 2 * bool(count)))
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
 
     # -- the message under the cursor
