@@ -187,16 +187,19 @@ def _counts(
 ) -> LazyColumn:
     """Returns the number of findings of each severity, by row of a table."""
     vbuckets = records.values("vbucket") if "vbucket" in records.columns else None
-    named = {finding.id: frozenset(finding.vbuckets) for finding in findings}
-    rows_of_each: dict[str, set[int]] = {finding.id: set() for finding in findings}
-    for finding in findings:
-        cause = finding.effect_of or ""
+    number_of_id = {finding.id: number for number, finding in enumerate(findings)}
+    named = [frozenset(finding.vbuckets) for finding in findings]
+    rows_of_each: list[set[int]] = [set() for _ in findings]
+    for number, finding in enumerate(findings):
+        cause = number_of_id.get(finding.effect_of or "")
         for row in rows_of(finding):
-            is_of_cause = cause in named and (vbuckets is None or vbuckets[row] in named[cause])
-            rows_of_each[cause if is_of_cause else finding.id].add(row)
+            if cause is not None and (vbuckets is None or vbuckets[row] in named[cause]):
+                rows_of_each[cause].add(row)
+            else:
+                rows_of_each[number].add(row)
     counts = np.zeros((len(records), len(SEVERITIES)), dtype=np.int64)
-    for finding in findings:
-        counts[[*rows_of_each[finding.id]], SEVERITIES.index(finding.severity)] += 1
+    for finding, rows in zip(findings, rows_of_each, strict=True):
+        counts[[*rows], SEVERITIES.index(finding.severity)] += 1
     return counted(counts, SEVERITIES, with_zeros=True)
 
 
