@@ -428,7 +428,6 @@ class Recording:
         from dcpinspect.output.report.report_contents import of_reading
         from dcpinspect.output.report.written import format_of, written
         from dcpinspect.output.statistics import Statistics
-        from dcpinspect.protocol.redact import Redactor
 
         format_ = format_of(os.fspath(path))
         redactor = (

@@ -260,6 +260,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def range_text(first: int, last: int) -> str:
+    """Returns a range of numbers, or the only one."""
+    return f"{first}" if first == last else f"{first}–{last}"
+
+
 def short_names(paths: Sequence[str]) -> list[str]:
     """Returns what tells files apart: the last parts of their paths, as many as all need, safe to
     print.

@@ -15,14 +15,13 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.output import refuse_to_overwrite
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import CaptureError, OutputError, UsageError
-from dcpinspect.text import escape
+from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.capture.live import LiveCapture
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.capture.recorder import RecordingOrder
-    from dcpinspect.errors import DcpInspectError
     from dcpinspect.reading.engine import ByteKeeper
     from dcpinspect.reading.reading import Reading
 
@@ -144,7 +143,6 @@ def _limits(
     number of messages. Raises UsageError.
     """
     from dcpinspect.capture.recorded_files import Limits
-    from dcpinspect.text import did_you_mean
 
     size = packets = files = messages = None
     seconds = None

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.choosing import FindingConditions
+from dcpinspect.cli.choosing import Choosing, FindingConditions
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, height, put_folded
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.export.formats import Format, ReportFormat
+from dcpinspect.output.export.formats import TEXT, Format, Painter, ReportFormat
 from dcpinspect.text import counted, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dcpinspect.cli.choosing import Choosing
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.findings.logs.log_reading import LogReading
     from dcpinspect.findings.recommended import Verdict
-    from dcpinspect.output.export.formats import Painter
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading.joining import MergedReading
@@ -251,7 +249,6 @@ def _remarks(
     finds_ports: bool,
 ) -> int:
     """Says what a check could not see. Returns the exit status, findings aside."""
-    from dcpinspect.output.export.formats import TEXT  # deferred, as above
     from dcpinspect.output.render.verdict import is_answer  # deferred, as above
 
     status = remarks(
@@ -301,7 +298,6 @@ def lacks(
 
 def _check_alone(evidence: LogEvidence, request: _CheckRequest) -> int:
     """Checks logs and checkpoints without a capture. Returns the exit status."""
-    from dcpinspect.errors import CaptureError
     from dcpinspect.findings.log_findings import findings_alone
     from dcpinspect.output.render.verdict import nothing_in
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.output.export.formats import ReportFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dcpinspect.output.export.formats import Painter
+from dcpinspect.output.export.formats import Painter, ReportFormat
 
 
 def info(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import starmap
 
 import typer
 
@@ -10,11 +11,6 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import ReportFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dcpinspect.output.export.formats import Painter
 
 
 def io(
@@ -52,17 +48,11 @@ def io(
                 lambda: Intervals(length),
                 selection.rows,
             )
-
-            def lines(paint: Painter) -> Iterator[str]:
-                return (
-                    paint(line, style)
-                    for line, style in io_lines(
-                        counted.records(),
-                        counted.interval_ns,
-                        width=target.width(),
-                        end_ns=reading.last_time_ns if conditions.times.until is None else None,
-                    )
-                )
-
-            format_.report(target, ReportFormat(lines, counted.records))
+            end_ns = reading.last_time_ns if conditions.times.until is None else None
+            lines = partial(io_lines, interval_ns=counted.interval_ns, end_ns=end_ns)
+            report = ReportFormat(
+                lambda paint: starmap(paint, lines(counted.records(), width=target.width())),
+                counted.records,
+            )
+            format_.report(target, report)
         return remarks(reading, shown=counted.messages, counted_copies=copies)

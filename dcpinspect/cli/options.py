@@ -18,14 +18,15 @@ import typer
 
 from dcpinspect.cli import completion, terminal
 from dcpinspect.cli.choices import Choices, as_option
+from dcpinspect.cli.config import COLORS, COLUMN_SETS, FILTERS, Config
 from dcpinspect.cli.output import choose_format, open_output
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
+from dcpinspect.output.export.bounded import command_bound
 from dcpinspect.output.export.formats import FORMATS, Format
 from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
-    from dcpinspect.cli.config import Config
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.spark.secrets import Secrets
@@ -136,8 +137,6 @@ OutputFile = Annotated[
 
 def choose_max_bytes(room: int | None) -> int | None:
     """Applies ``--max-bytes``."""
-    from dcpinspect.output.export.bounded import command_bound  # deferred, as above
-
     command_bound.set(room)
     return room
 
@@ -535,7 +534,7 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
     """Prints the columns of the command's output and exits, if ``--columns`` stands alone."""
     if text != "" or context.resilient_parsing:
         return text
-    from dcpinspect.cli.config import COLUMN_SETS  # deferred: only needed on request
+    # deferred: only needed on request
     from dcpinspect.output.render.column_help import columns_list, columns_of_tables
 
     config: Config = context.obj
@@ -680,8 +679,7 @@ def record_filter(text: str | None, table: RecordTable, config: Config | None) -
 
 def saved_filters(config: Config | None) -> dict[str, FilterSource]:
     """Returns the filters in the config file, by name, each with its place there."""
-    from dcpinspect.cli.config import FILTERS  # deferred, as above
-    from dcpinspect.tables.filter_tree import FilterSource
+    from dcpinspect.tables.filter_tree import FilterSource  # deferred, as above
 
     if config:
         return {
@@ -696,8 +694,7 @@ def color_rules(config: Config | None) -> ColorRules | None:
     colors = config.colors() if config else {}
     if not config or not colors:
         return None
-    from dcpinspect.cli.config import COLORS  # deferred, as above
-    from dcpinspect.tables.color_rules import ColorRules
+    from dcpinspect.tables.color_rules import ColorRules  # deferred, as above
 
     return ColorRules(colors, place=config.name_position(COLORS, None), saved=saved_filters(config))
 
@@ -710,8 +707,7 @@ def column_names(text: str | None, config: Config | None = None) -> list[str] | 
     """
     if text is None:
         return None
-    from dcpinspect.cli.config import COLUMN_SETS  # deferred, as above
-    from dcpinspect.tables import presets
+    from dcpinspect.tables import presets  # deferred, as above
     from dcpinspect.tables.schema import column_name
 
     words = [word.strip() for word in text.split(",") if word.strip()]

@@ -4,17 +4,13 @@ the capture is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import starmap
 
 import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.output.export.formats import ReportFormat
-
-if TYPE_CHECKING:
-    from dcpinspect.output.export.formats import Painter
 
 
 def stats(
@@ -53,11 +49,9 @@ def stats(
                 reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor
             )
             rows = counted.rows(reading)
-
-            def lines(paint: Painter) -> Iterator[str]:
-                return (
-                    paint(line, style) for line, style in stats_text(rows, width=target.width())
-                )
-
-            format_.report(target, ReportFormat(lines, lambda: Records.of_rows(STATS, rows)))
+            lines = stats_text(rows, width=target.width())
+            report = ReportFormat(
+                lambda paint: starmap(paint, lines), lambda: Records.of_rows(STATS, rows)
+            )
+            format_.report(target, report)
         return remarks(reading, shown=counted.messages, counted_copies=copies)

@@ -15,11 +15,10 @@ from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
-from dcpinspect.output.export.formats import JSON, TEXT
+from dcpinspect.output.export.formats import JSON, TEXT, Format
 from dcpinspect.text import counted, escape, escape_rest, wrap
 
 if TYPE_CHECKING:
-    from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
     from dcpinspect.output.render.event_lines import VbucketEvent
     from dcpinspect.output.render.lanes import Painted, Scale

@@ -16,7 +16,7 @@ from dcpinspect.cli.check import FOUND
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.read import CaptureSource
+from dcpinspect.cli.read import CaptureSource, MessageSource
 from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dcpinspect.capture.recent_packets import RecentPackets
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
-    from dcpinspect.cli.read import MessageSource
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.records import Streams
     from dcpinspect.streams.tcp_facts import TcpConnection

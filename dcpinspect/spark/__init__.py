@@ -12,12 +12,12 @@ of connections, ``task_runner.py`` starts tasks, in which ``analysis.py`` reads 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
     from dcpinspect.spark.pipeline import Summary
@@ -73,9 +73,6 @@ def run(
     ``on_error`` is ``fail``, SparkFailedError if a job of Spark failed. The tables are then as they
     were before.
     """
-    import os
-    from contextlib import nullcontext
-
     from dcpinspect.spark import pipeline
     from dcpinspect.spark.task_runner import SparkRunner
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,11 +47,9 @@ from dcpinspect.spark.states import (
     write_state,
 )
 from dcpinspect.streams.contents import ALL, Contents, VbucketShare
+from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.transport.capture_survey import CutCopies, copies_in
-
-if TYPE_CHECKING:
-    from dcpinspect.streams.events import EventQuery, FoundEvents
 
 SHARINGS = {
     1: ((1.0,), 1),

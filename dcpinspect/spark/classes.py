@@ -12,6 +12,7 @@ file.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -60,8 +61,6 @@ class SharedClasses:
             os.utime(file)
             self.options += f' -XX:SharedArchiveFile="{file}" -XX:+VerifySharedSpaces {_QUIET}'
         else:
-            import fcntl  # deferred: does not exist on Windows, where no classes are kept
-
             self._lock = os.open(mark, os.O_RDWR)
             # while one session makes the file, other sessions run without it
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

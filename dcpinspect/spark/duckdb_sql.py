@@ -8,7 +8,8 @@ columns that a query needs, and skips row groups that cannot contain wanted rows
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.files import not_read
@@ -16,9 +17,6 @@ from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.spark_schema import CONNECTION_ID, TABLES
 from dcpinspect.spark.views import Dialect, expressions, in_order
 from dcpinspect.tables.duck_query import DuckQuery
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 class TableQuery(DuckQuery):

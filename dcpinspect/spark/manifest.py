@@ -9,6 +9,7 @@ left.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -643,8 +644,6 @@ class Manifest:
         """Locks the output, so that no other run writes to it. Raises UsageError if one does. A run
         that fails leaves no new files.
         """
-        import fcntl  # deferred: does not exist on Windows, and only runs lock
-
         # storage has no locks; if two runs commit the same table, one is refused
         if is_uri(self.out):
             yield

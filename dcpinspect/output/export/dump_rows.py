@@ -134,7 +134,7 @@ class DumpRows:
         )
         if len(batch.files) > 1:
             files = self._looked_up(
-                self._files, batch.last_file[rows], lambda file: f" of {escape(batch.files[file])}"
+                self._files, batch.last_file[rows], lambda file: file_text(batch, file)
             )
         is_plain = (
             decoded.fits[rows]
@@ -183,6 +183,11 @@ class DumpRows:
             if number not in known and self._writer.texts.count < MAX_REMEMBERED:
                 known[number] = self._writer.texts.fragment(text(number).encode())
         return np.array([known.get(number, -1) for number in different], dtype=np.int64)[inverse]
+
+
+def file_text(batch: MessageBatch, file: int) -> str:
+    """Returns what names the file behind the frame number; empty where there is only one."""
+    return f" of {escape(batch.files[file])}" if len(batch.files) > 1 else ""
 
 
 def ends_text(batch: MessageBatch, connection: int, direction: int) -> str:

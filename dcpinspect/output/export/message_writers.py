@@ -135,18 +135,13 @@ class LinesWriter:
         return self._rules[rows]
 
     def _details(self, batch: MessageBatch, index: int) -> str:
-        from dcpinspect.output.export.dump_rows import ends_text
+        from dcpinspect.output.export.dump_rows import ends_text, file_text
         from dcpinspect.output.render.byte_grid import byte_grid, hex_dump
         from dcpinspect.output.render.field_table import field_table
-        from dcpinspect.text import escape
 
         message = batch.annotate(index)
         ends = ends_text(batch, int(batch.connection[index]), int(batch.direction[index]))
-        file = (
-            f" of {escape(batch.files[int(batch.last_file[index])])}"
-            if len(batch.files) > 1
-            else ""
-        )
+        file = file_text(batch, int(batch.last_file[index]))
         frame, offset = int(batch.last_frame[index]), int(batch.stream_offset[index])
         lines = [f"{ends.lstrip()}{frame}{file}, stream offset {offset}"]
         if self._wishes.hex_grid:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.output.export import row_text as rt
-from dcpinspect.output.export.dump_rows import DumpRows, ends_text
+from dcpinspect.output.export.dump_rows import DumpRows, ends_text, file_text
 from dcpinspect.output.export.line_rows import LineRows
 from dcpinspect.output.export.row_programs import (
     COLUMN,
@@ -87,11 +87,7 @@ class TableRows(Programs):
         """Writes the program for the table of a message."""
         text = builder.mark((rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"]))
         if self._dumps is None:  # dumps already include this line
-            file = (
-                f" of {escape(batch.files[int(batch.last_file[index])])}"
-                if len(batch.files) > 1
-                else ""
-            )
+            file = file_text(batch, int(batch.last_file[index]))
             text += builder.mark((rt.FRAGMENT, COLUMN["endpoints"])) + builder.number("last_frame")
             text += f"{file}, stream offset {builder.number('stream_offset')}\n"
         rows = [list(field_rows(field, self._limit)) for field in message.fields]

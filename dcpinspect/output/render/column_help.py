@@ -28,7 +28,11 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
         *((name, text, "saved") for name, text in saved.items()),
     ]
     return [
-        *(line for column in BY_NAME.values() for line in _column(column)),
+        *(
+            line
+            for name, column in BY_NAME.items()
+            for line in _lines(column, getattr(vocabulary(name), "words", ()))
+        ),
         "",
         *(f"@{name:<21} {escape(doc)}: {escape(text)}" for name, text, doc in sets),
     ]
@@ -46,11 +50,6 @@ def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
             *(line for column in table.columns for line in _lines(column, column.words)),
         )
     ]
-
-
-def _column(column: Column) -> list[str]:
-    words_of_column = vocabulary(column.name)
-    return _lines(column, words_of_column.words if words_of_column is not None else ())
 
 
 def _lines(column: Column, words: Sequence[str]) -> list[str]:

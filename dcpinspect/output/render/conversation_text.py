@@ -21,7 +21,7 @@ from dcpinspect.output.render.message_lines import (
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import escape, wrap
+from dcpinspect.text import escape, range_text, wrap
 
 FEW = 3
 """Number of consecutive messages of one kind up to which each has its own line."""
@@ -87,7 +87,7 @@ class Conversation:
         elif self._count:
             where = f"  vb {ranges(sorted(self._vbuckets))}" if self._vbuckets else ""
             seqnos = "".join(
-                f", {_SEQNOS[name]} {_span(min(values), max(values))}"
+                f", {_SEQNOS[name]} {range_text(min(values), max(values))}"
                 for name, values in self._seqnos.items()
             )
             reason = f"  {self._reason}" if self._reason else ""
@@ -147,10 +147,6 @@ def _kinds(batch: MessageBatch, rows: RowNumbers) -> IntArray:
 
 def _reason(batch: MessageBatch, index: int) -> str:
     return "" if batch.shown_number("end_reason", index) is None else body_text(batch, index)
-
-
-def _span(least: int, greatest: int) -> str:
-    return str(least) if least == greatest else f"{least}–{greatest}"
 
 
 def _head(batch: MessageBatch, index: int) -> str:

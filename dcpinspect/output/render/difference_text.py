@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dcpinspect.text import clip, counted, escape_rest
+from dcpinspect.text import clip, counted, escape_rest, range_text
 
 if TYPE_CHECKING:
     from dcpinspect.diff.difference_columns import DifferenceRow, Differences
@@ -237,11 +237,6 @@ def _seqnos(rows: Sequence[DifferenceRow]) -> str:
             f" {events:,} of seqnos {rows[0]['first_seqno']}–"
             f"{max(row['last_seqno'] for row in rows)}"
         )
-    ranges = [*dict.fromkeys(_range(row) for row in rows)]
+    ranges = [*dict.fromkeys(range_text(row["first_seqno"], row["last_seqno"]) for row in rows)]
     is_one = ranges == [f"{rows[0]['first_seqno']}"]
     return f" seqno{'' if is_one else 's'} {' and '.join(ranges)}"
-
-
-def _range(row: DifferenceRow) -> str:
-    first, last = row["first_seqno"], row["last_seqno"]
-    return f"{first}" if first == last else f"{first}–{last}"

@@ -37,7 +37,8 @@ from dcpinspect.streams.words import (
     UNEXPLAINED,
 )
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.text import escape, one_line, wrap
+from dcpinspect.tables.record_tables import time_text
+from dcpinspect.text import escape, one_line, range_text, wrap
 
 _OVER = ("ended", "rolled-back", "refused", "never-opened")
 """Verdicts that have an event of their own."""
@@ -108,8 +109,6 @@ class VbucketEvent(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """Returns the event in its JSON form."""
-        from dcpinspect.tables.record_tables import time_text
-
         return {
             "row": self.row,
             "time": None if self.time_ns is None else time_text(self.time_ns),
@@ -490,19 +489,19 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
     inside, outside = (first >= start) & (last <= end), (last < start) | (first > end)
     if not (inside | outside).all() or not outside.any():  # one entry has several items
         return f"{all_items}, not all in its range"
-    span = _span(first[outside].min(), last[outside].max())
+    span = range_text(first[outside].min(), last[outside].max())
     beyond = int(story.item_count[entries][outside].sum())
     text = f"{_counted(beyond, 'item')}, {span}, without a marker of their own"
     if not inside.any():
         return f"no items; then {text}"
-    own = _span(first[inside].min(), last[inside].max())
+    own = range_text(first[inside].min(), last[inside].max())
     return f"{_counted(row['items'] - beyond, 'item')}, {own}; then {text}"
 
 
 def _items(row: Mapping[str, Any]) -> str:
     if row["first_seqno"] is None:
         return "no items"
-    return f"{_counted(row['items'], 'item')}, {_span(row['first_seqno'], row['last_seqno'])}"
+    return f"{_counted(row['items'], 'item')}, {range_text(row['first_seqno'], row['last_seqno'])}"
 
 
 def _snapshot(row: Mapping[str, Any]) -> str:
@@ -531,11 +530,7 @@ def fate_of(cause: str) -> str:
 
 def seqnos_text(first: int, last: int) -> str:
     """Returns a range of seqnos in words."""
-    return f"seqno{'' if first == last else 's'} {_span(first, last)}"
-
-
-def _span(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first}–{last}"
+    return f"seqno{'' if first == last else 's'} {range_text(first, last)}"
 
 
 def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
@@ -578,7 +573,7 @@ def _gaps_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
 
 def _snapshots_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
     rows = [event.snapshot for event in run if event.snapshot is not None]
-    span = _span(rows[0]["start_seqno"], rows[-1]["end_seqno"])
+    span = range_text(rows[0]["start_seqno"], rows[-1]["end_seqno"])
     all_items = {
         "items": sum(row["items"] for row in rows),
         "first_seqno": rows[0]["first_seqno"],

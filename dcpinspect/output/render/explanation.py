@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.rule import Rule
@@ -34,9 +33,6 @@ from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcod
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.words import by_side
 from dcpinspect.text import clip, escape
-
-if TYPE_CHECKING:
-    from dcpinspect.findings.rule import Rule
 
 MAX_MESSAGES = 1000
 """Greatest number of messages in pasted bytes that are explained."""

@@ -9,6 +9,7 @@ from dcpinspect.protocol.command_statuses import StatusMeanings
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, RecordList, fixed_size
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.text import counted
 
 
 def layout_title(layout: Layout) -> str:
@@ -36,7 +37,9 @@ def layout_kind(layout: Layout) -> str:
 
 def shape_text(layout: Layout) -> str:
     """Describes the parts of a message in this layout in one line."""
-    extras = f"{_bytes(layout.extras_size)} of extras" if layout.extras_size else "no extras"
+    extras = (
+        f"{counted(layout.extras_size, 'byte')} of extras" if layout.extras_size else "no extras"
+    )
     key = (
         "no key" if layout.key is None else f"{'a key' if layout.key_required else 'a key or none'}"
     )
@@ -44,13 +47,9 @@ def shape_text(layout: Layout) -> str:
     if not layout.value:
         value = "no value"
     else:
-        value = f"{_bytes(size)} of value" if size is not None else "a value"
+        value = f"{counted(size, 'byte')} of value" if size is not None else "a value"
         value += "" if layout.value_required else " or none"
     return f"{extras}, {key}, {value}"
-
-
-def _bytes(count: int) -> str:
-    return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
@@ -118,7 +117,7 @@ def layout_lines(layout: Layout) -> list[str]:
         label_width = max(len(label) + 2 * indent for indent, label, _, _, _ in rows)
         offset_width = max(len(where) for _, _, where, _, _ in rows)
         for indent, label, where, size, doc in rows:
-            text = _bytes(int(size)) if size.isdigit() else size
+            text = counted(int(size), "byte") if size.isdigit() else size
             line = f"  {'  ' * indent + label:<{label_width}}  {where:<{offset_width}}  {doc}"
             lines.append(
                 (line + (f" ({text})" if text and not where.startswith("(") else "")).rstrip()

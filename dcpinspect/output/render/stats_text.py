@@ -90,7 +90,7 @@ def _cell(row: StatisticsRow, name: str) -> str:
         return escape(value)
     if row.get("unit") == "ns" and name != "count":
         return f"{value / 1e6:.3f}"
-    return str(value) if name == "connection" else _integer(value)
+    return str(value) if name == "connection" else f"{value:,}"
 
 
 def _throughput(rows: Sequence[StatisticsRow], width: int | None) -> Iterator[str]:
@@ -115,10 +115,9 @@ def _capture(rows: Sequence[StatisticsRow]) -> Iterator[str]:
         for row in rows
         if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")
     ]
-    unit = {True: "bytes", False: ""}
     yield "capture"
-    names = [f"  {escape(row['name'])} {unit['bytes' in row]}".rstrip() for row in shown_rows]
-    numbers = [_integer(row["bytes"] if "bytes" in row else row["count"]) for row in shown_rows]
+    names = [f"  {escape(row['name'])}{' bytes' if 'bytes' in row else ''}" for row in shown_rows]
+    numbers = [f"{row['bytes' if 'bytes' in row else 'count']:,}" for row in shown_rows]
     for name, number in zip(names, numbers, strict=True):
         yield f"{name:<{max(map(len, names))}}  {number:>{max(map(len, numbers))}}"
 
@@ -138,7 +137,3 @@ def _table(
     yield from lines
     if hidden := [name for index, name in enumerate(heading) if index not in columns]:
         yield from wrap(f"not shown at this width: {', '.join(hidden)}", width, "  ")
-
-
-def _integer(number: int) -> str:
-    return f"{number:,}"

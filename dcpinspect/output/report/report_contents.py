@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.findings.finding import Finding, MessagePlace
@@ -50,6 +51,7 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
 
 _SEVERE = ("error", "warning")
+_OF_STREAM = ("connection", "sid", "stream")
 _WELL = 4
 """Number of vbuckets whose timelines are drawn if nothing is wrong."""
 
@@ -287,8 +289,6 @@ def _lowest(records: Records, ranks: Sequence[int], most: int) -> Records:
 
 def with_frames(table: Any, source: Source) -> Any:
     """Returns an Arrow table with frames in place of rows, where rows only sort."""
-    import pyarrow as pa  # deferred: only reports need it
-
     for index, column in enumerate(table.schema.names if source.frames_of is not None else ()):
         if column.endswith("_row") and source.frames_of is not None:
             rows = table.column(index).to_pylist()
@@ -422,7 +422,7 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
             [
                 event
                 for event in events
-                if (event.connection, event.sid, event.stream) == _key(story)
+                if all(getattr(event, name) == story.stream[name] for name in _OF_STREAM)
             ]
             for story in latest
         ],
@@ -435,10 +435,6 @@ def _by_frame(text: str, frames: Mapping[int, str]) -> str:
     row, colon, row_text = text.removeprefix("row ").partition(":")
     frame = frames.get(int(row)) if text.startswith("row ") and row.isdecimal() else None
     return text if frame is None else f"frame {frame}{colon}{row_text}"
-
-
-def _key(story: StreamStory) -> tuple[int, int | None, int]:
-    return story.stream["connection"], story.stream["sid"], story.stream["stream"]
 
 
 def title_of(files: Sequence[str]) -> str:
