@@ -46,20 +46,20 @@ else:
     R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Field:
-    """What a struct has at one place."""
+    """What a struct has at one place. ``number`` and its like declare it."""
 
-    name: str
     meaning: str
-    struct: type[Struct[Any]] | None
-    is_pair: bool
-    reset: int
-    of: str
+    struct: type[Struct[Any]] | None = None
+    is_pair: bool = False
+    reset: int = 0
+    of: str = ""
     """Name of the table of which the field holds row numbers; empty for none."""
-    least: int
+    least: int = -1
     """The least number that the field may hold, if it holds row numbers."""
-    bits: int
+    bits: int = 64
+    name: str = ""
 
     @property
     def dtype(self) -> Any:
@@ -67,6 +67,9 @@ class Field:
         if self.is_pair:
             return (self.name, "<i8", (2,))
         return (self.name, f"<i{self.bits // 8}" if self.struct is None else self.struct.dtype)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
     def __get__(self, table: Any, owner: type) -> Any:
         if table is None:
@@ -80,32 +83,6 @@ class Field:
         table.array[self.name] = values.array if isinstance(values, Struct | FieldPair) else values
 
 
-class FieldDeclaration:
-    """A field before it has its name."""
-
-    def __init__(
-        self,
-        meaning: str,
-        *,
-        struct: type[Struct[Any]] | None = None,
-        is_pair: bool = False,
-        reset: int = 0,
-        of: str = "",
-        least: int = -1,
-        bits: int = 64,
-    ) -> None:
-        facts = {
-            "meaning": meaning,
-            "struct": struct,
-            "is_pair": is_pair,
-            "reset": reset,
-            "of": of,
-            "least": least,
-            "bits": bits,
-        }
-        self.facts: dict[str, Any] = facts
-
-
 def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits: int = 64) -> Any:
     """Declares a signed integer. ``reset``: its value in a new record. ``of``: the table of which
     it is a row number; -1 is then none.
@@ -114,17 +91,17 @@ def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits:
     that may have millions of rows; put such fields behind the others, since each field begins at a
     multiple of its size.
     """
-    return FieldDeclaration(meaning, reset=reset, of=of, least=least, bits=bits)
+    return Field(meaning, reset=reset, of=of, least=least, bits=bits)
 
 
 def by_direction(meaning: str, *, reset: int = 0, of: str = "") -> Any:
     """Declares two integers: of direction 0, from the client to the server, and of direction 1."""
-    return FieldDeclaration(meaning, is_pair=True, reset=reset, of=of)
+    return Field(meaning, is_pair=True, reset=reset, of=of)
 
 
 def nested(struct: type[Struct[Any]], meaning: str) -> Any:
     """Declares another struct inside this one."""
-    return FieldDeclaration(meaning, struct=struct)
+    return Field(meaning, struct=struct)
 
 
 class FieldPair(Generic[T]):
@@ -158,15 +135,10 @@ class Struct(Generic[T]):
     array: npt.NDArray[np.void]
 
     def __init_subclass__(cls) -> None:
-        declared = {
-            name: value for name, value in vars(cls).items() if isinstance(value, FieldDeclaration)
-        }
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
         if declared:
-            cls.fields = {name: Field(name, **value.facts) for name, value in declared.items()}
-            for name, field in cls.fields.items():
-                setattr(cls, name, field)
-            cls.declared = cls
-            cls.dtype = np.dtype([field.dtype for field in cls.fields.values()], align=True)
+            cls.fields, cls.declared = declared, cls
+            cls.dtype = np.dtype([field.dtype for field in declared.values()], align=True)
 
     @classmethod
     def _columns(cls, array: npt.NDArray[np.void]) -> Self:
