@@ -278,7 +278,10 @@ class _TaskReading:
         """Saves what a later run needs, before messages that only the captures' end completes."""
         self._is_ended = True
         if self._work.messages and reading.tracker is not None and may_continue(reading):
-            self._state = _put_aside(reading, self._stem, self._work)
+            if self._work.follows:
+                self._state = write_state(reading, self._stem, self._work.salt)
+            elif (contents := reading.tracker.contents) is not None:
+                self._state = write_contents(contents, self._stem, self._work.salt)
         self._look_at_keys(reading)
 
     def _look_at_keys(self, reading: Reading) -> None:
@@ -315,8 +318,8 @@ class _TaskReading:
         at_end, part_path, salt = Collector({}), f"{self._stem}.part", self._work.salt
         for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
             gathered.include(checker.gathered)
-        looks = _write_gathered(part_path, self._looks.gathered, salt)
-        ending_looks = _write_gathered(f"{part_path}-end", at_end, salt)
+        looks = write_looks(part_path, self._looks.gathered, salt)
+        ending_looks = write_looks(f"{part_path}-end", at_end, salt)
         written = (*done.written, *map(WrittenFile.from_file, filter(None, (looks, ending_looks))))
         return replace(
             done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state
@@ -400,22 +403,6 @@ def _begin(reading: Reading, work: PartTask) -> bool:
         except ValueError:
             return False
     return True
-
-
-def _write_gathered(stem: str, gathered: Collector, salt: Salt | None) -> str:
-    """Writes occurrences of rules, and returns the path of the file; empty if there are none."""
-    return write_looks(stem, gathered, salt) if len(gathered) else ""
-
-
-def _put_aside(reading: Reading, stem: str, work: PartTask) -> str:
-    """Saves what a later run needs of this task, and returns the path of the file; empty if nothing
-    can be saved.
-    """
-    if work.follows:
-        return write_state(reading, stem, work.salt)
-    assert reading.tracker is not None
-    assert reading.tracker.contents is not None
-    return write_contents(reading.tracker.contents, stem, work.salt)
 
 
 def nothing(files: Sequence[str]) -> ReadingPart:

@@ -151,21 +151,22 @@ def commit(
                 RemoveAction(path, True, now, there[path]["size_bytes"], _values(there[path], by))
                 for path in sorted(gone)
             ]
-        if gone is None:
-            table.create_write_transaction(
-                actions, "overwrite", table_schema, by, commit_properties=properties
-            )
-        elif actions:
-            table.create_write_transaction(
-                actions, "append", table_schema, by, commit_properties=properties
-            )
+        if not actions and gone is not None:
+            return base
+        table.create_write_transaction(
+            actions,
+            "overwrite" if gone is None else "append",
+            table_schema,
+            by,
+            commit_properties=properties,
+        )
     except (CommitFailedError, FileExistsError) as error:
         raise UsageError(
             f"{escape(folder)}: another run has written here since; run it again"
         ) from error
     except (DeltaError, OSError) as error:
         raise OutputError(f"{escape(folder)}: cannot be committed ({error_text(error)})") from error
-    return base + 1 if actions or gone is None else base
+    return base + 1
 
 
 def without(folder: str, base: int, condition: str, run: int) -> int:

@@ -441,15 +441,6 @@ class Manifest:
         ]
         return delta.commit(folder, form, added, run=self.number + 1, base=base, gone=gone)
 
-    def has_rows_of(
-        self, manifest_part: ManifestPart, there: Mapping[str, Collection[str]]
-    ) -> bool:
-        """Whether the tables still have the files of a part. ``there``: the files of each table."""
-        return all(
-            name.removeprefix(f"{table}/") in there[table]
-            for table, name in manifest_part.tables.items()
-        )
-
     def paths(self, name: str) -> list[str]:
         """Returns the files of a table, as paths in its folder; empty if there is no table yet."""
         return delta.paths(self.table(name)) if name in self.tables else []
@@ -520,15 +511,10 @@ class Manifest:
         for pair in zip_longest(before.units, self.units):
             if pair[0] is not pair[1]:
                 changed.update(entry.batch for entry in pair if entry is not None)
-        entries_by_side = (
-            {id(entry): entry for entry in side} for side in (before.parts, self.parts)
+        old, new = (
+            {id(entry): entry.batch for entry in side} for side in (before.parts, self.parts)
         )
-        old, new = entries_by_side
-        changed_batches = {
-            entry.batch
-            for number, entry in (old | new).items()
-            if not (number in old and number in new)
-        }
+        changed_batches = {(old | new)[number] for number in old.keys() ^ new.keys()}
         units_of, parts_of = (
             Counter(entry.batch for entry in side) for side in (self.units, self.parts)
         )
@@ -551,11 +537,8 @@ class Manifest:
     def commit(self) -> Manifest:
         """Makes this the newest state, with the next number. Raises UsageError if another was."""
         run = self.number + 1
-        manifest = (
-            self
-            if any(each_piece.run == run for each_piece in self.pieces)
-            else self.divided(anew=True)
-        )
+        is_divided = any(each_piece.run == run for each_piece in self.pieces)
+        manifest = self if is_divided else self.divided(anew=True)
         manifest = replace(manifest, number=run, state=f"{run}-{attempt()}.json")
         for pieces, everything in (
             (manifest.pieces, manifest.units),
@@ -596,28 +579,20 @@ class Manifest:
             for name in (piece, f"{piece}.index")
         ]
         part_files = [
-            f"{manifest_part.file}{ending}"
-            for manifest_part in self.parts
-            for ending in ("", FEW, GAPS, ".keys", ".paths")
-        ]
-        beside = [
             name
             for manifest_part in self.parts
             for name in (
+                *(f"{manifest_part.file}{ending}" for ending in ("", FEW, GAPS, ".keys", ".paths")),
                 manifest_part.state,
                 *manifest_part.looks,
                 *manifest_part.ending_looks,
                 *manifest_part.keys,
             )
         ]
-        self._keep((RAW, PARTS), {*bundles, *part_files, *beside}, since=since)
+        self._keep((RAW, PARTS), {*bundles, *part_files}, since=since)
         for name in SCHEMAS:
-            table_files: set[str] = set()
-            if name in self.tables:
-                table_files = {f"{name}/{file}" for file in delta.paths(self.table(name))}
-            self._keep(
-                (name,), table_files, since=self.number if table_files or name in self.tables else 0
-            )
+            table_files = {f"{name}/{path}" for path in self.paths(name)}
+            self._keep((name,), table_files, since=self.number if name in self.tables else 0)
         if self.tables and not since:
             delta.sweep(delta.open_table(self.path(runs.TABLE)))
             states = {self.state, *(piece.state for piece in (*self.pieces, *self.part_pieces))}

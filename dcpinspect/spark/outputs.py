@@ -237,28 +237,23 @@ def problems(manifest: Manifest, batches: Container[int] | None = None) -> Itera
     for unit in manifest.units:
         if unit.continued or unit.expired or (batches is not None and unit.batch not in batches):
             continue
-        columns = {"file": escape(unit.unit.name), "capture_point": escape(unit.unit.point)}
+        all_problems: list[tuple[str, int | None, str]] = []
         if unit.base in beside and not unit.is_bad:
             what = (
                 f"has packets of the same time as {escape(beside[unit.base].unit.name)}, and is of "
                 "the same capture point: if it was recorded elsewhere, --capture-point stem keeps "
                 "the two apart"
             )
-            yield {**columns, "severity": "note", "offset": None, "what": what}
+            all_problems.append(("note", None, what))
         if unit.report.error is not None:
-            yield {
-                **columns,
-                "severity": "error",
-                "offset": None,
-                "what": escape(unit.report.error),
-            }
-        for offset, problem in unit.report.problems:
-            yield {
-                **columns,
-                "severity": _severity(unit, problem, last),
-                "offset": offset,
-                "what": escape(problem),
-            }
+            all_problems.append(("error", None, escape(unit.report.error)))
+        all_problems += [
+            (_severity(unit, problem, last), offset, escape(problem))
+            for offset, problem in unit.report.problems
+        ]
+        columns = {"file": escape(unit.unit.name), "capture_point": escape(unit.unit.point)}
+        for severity, offset, what in all_problems:
+            yield {**columns, "severity": severity, "offset": offset, "what": what}
 
 
 def _beside(units: Iterable[ReadUnit]) -> dict[int, ReadUnit]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, field, replace
 from functools import cache, partial
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 from dcpinspect.capture.rights import as_private_as
@@ -496,21 +496,11 @@ class _RunInProgress:
             for name in SET_APART
         ]
         work = partial(write_part_rows, captures=names_of(manifest.units), salt=manifest.salt)
-        written = tasks.map("writing tables", work, items, [files.size(path) for path, *_ in items])
-        of_parts = dict(
-            zip(
-                product((rows_of_part.part for rows_of_part in new_rows), SET_APART),
-                written,
-                strict=True,
-            )
-        )
+        sizes = [files.size(path) for path, *_ in items]
+        written = iter(tasks.map("writing tables", work, items, sizes))
         rows: dict[str, list[WrittenFile]] = {name: [] for name in SET_APART}
         for rows_of_part in new_rows:
-            of_part = {
-                name: file
-                for name in SET_APART
-                if (file := of_parts[rows_of_part.part, name]) is not None
-            }
+            of_part = {name: file for name in SET_APART if (file := next(written)) is not None}
             manifest_parts[rows_of_part.part] = replace(
                 manifest_parts[rows_of_part.part],
                 of_whole=rows_of_part.mark,

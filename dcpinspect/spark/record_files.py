@@ -124,7 +124,9 @@ ENDING = ".looks"
 
 
 def write_looks(part: str, collector: Collector, salt: Salt | None) -> str:
-    """Writes the problems, and returns the path of the file."""
+    """Writes the problems, and returns the path of the file; empty if there are none."""
+    if not len(collector):
+        return ""
     files.write(f"{part}{ENDING}", to_bytes(collector), salt)
     return f"{part}{ENDING}"
 

@@ -206,7 +206,11 @@ def _new_rows(joining: RunParts, results: RunResults) -> list[NewRows]:
     # if there are no parts, one empty part stands in for them
     for part_number, of_whole in zip(part_numbers, results.merged.of_parts(), strict=False):
         manifest_part, mark = manifest.parts[part_number], mark_of(of_whole, len(manifest.units))
-        if manifest_part.of_whole != mark or not manifest.has_rows_of(manifest_part, there):
+        has_rows = all(
+            name.removeprefix(f"{table}/") in there[table]
+            for table, name in manifest_part.tables.items()
+        )
+        if manifest_part.of_whole != mark or not has_rows:
             path = f"{joining.stem}.{attempt()}.whole"
             files.write(path, to_bytes(of_whole), manifest.salt)
             new.append(NewRows(part_number, mark, path))

@@ -507,16 +507,11 @@ def _poll(
             idle_since = math.inf
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return clip(escape(lines[0] if lines else type(error).__name__), _SHOWN)
-
-
 def _cause(error: BaseException) -> str:
     """Returns the line of a traceback that says what was wrong in a task; else the last that a
     Python said which did not start, or the deepest cause that Java names.
     """
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [
         line
         for line in lines
@@ -527,4 +522,5 @@ def _cause(error: BaseException) -> str:
         line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")
     ][-1:]
     python_errors = re.findall(r"(\S.*)\s*\nPYTHONPATH was:", str(error))
-    return clip(escape((raised or python_errors or deepest or [_first_line(error)])[0]), _SHOWN)
+    causes = raised or python_errors or deepest or lines or [type(error).__name__]
+    return clip(escape(causes[0]), _SHOWN)
