@@ -498,10 +498,8 @@ class Recording:
                 yield from store.batches(columns)
                 return
             # a query may stop early, and these columns take long
-            for first in range(store.first_row, store.rows + 1, _READ_AT_ONCE):
-                yield store.batch_of(
-                    np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns
-                )
+            for rows in _runs(store, _READ_AT_ONCE):
+                yield store.batch_of(rows, columns)
 
         return Query(text, messages, lambda name, wanted: self.records(name, wanted).arrow(wanted))
 
@@ -666,11 +664,11 @@ def _first(batches: Iterator[Any], limit: int) -> Iterator[Any]:
             return
 
 
-def _runs(store: Store) -> Iterator[RowNumbers]:
+def _runs(store: Store, most: int = _TAKEN) -> Iterator[RowNumbers]:
     """Yields the rows of a store, some at a time."""
     return (
-        np.arange(first, min(first + _TAKEN, store.rows + 1))
-        for first in range(store.first_row, store.rows + 1, _TAKEN)
+        np.arange(first, min(first + most, store.rows + 1))
+        for first in range(store.first_row, store.rows + 1, most)
     )
 
 

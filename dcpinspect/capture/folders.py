@@ -92,28 +92,26 @@ def with_folders(names: Sequence[str]) -> list[str]:
     """
     captures: list[str] = []
     for name in names:
-        if os.path.isdir(name):
-            try:
-                os.scandir(name).close()
-            except OSError as error:
-                raise CaptureError(
-                    name, f"cannot be opened ({error.strerror})", "check its permissions"
-                ) from error
-        inside = (
-            [FolderCapture(path, name) for path in captures_in(name)]
-            if os.path.isdir(name)
-            else [name]
-        )
-        if not inside and any(
-            os.path.isdir(os.path.join(name, relative_path, _OF_PIPELINE))
-            for relative_path in (".", "..")
-        ):
+        if not os.path.isdir(name):
+            captures.append(name)
+            continue
+        try:
+            os.scandir(name).close()
+        except OSError as error:
             raise CaptureError(
-                name,
-                "belongs to the output of a pipeline",
-                "ask it with 'dcpinspect pipeline check', 'info' or 'sql'",
-            )
+                name, f"cannot be opened ({error.strerror})", "check its permissions"
+            ) from error
+        inside = [FolderCapture(path, name) for path in captures_in(name)]
         if not inside:
+            if any(
+                os.path.isdir(os.path.join(name, relative_path, _OF_PIPELINE))
+                for relative_path in (".", "..")
+            ):
+                raise CaptureError(
+                    name,
+                    "belongs to the output of a pipeline",
+                    "ask it with 'dcpinspect pipeline check', 'info' or 'sql'",
+                )
             raise CaptureError(
                 name, "is a directory without captures", "name one that has pcap or pcapng files"
             )

@@ -208,30 +208,11 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         none wait. Another thread may ask.
         """
         delivered = self.packets
-        recorded = (
-            next(
-                (
-                    recorded_at
-                    for recorded_at, packets in tuple(self._recorded)
-                    if packets > delivered
-                ),
-                None,
-            )
-            if self._chain.is_behind
-            else None
-        )
-        return 0.0 if recorded is None else max(0.0, time.monotonic() - recorded)
-
-    @property
-    def received(self) -> int:
-        """Number of packets that the kernel had for us so far, dropped ones included, as far as the
-        system says.
-        """
-        return sum(
-            interface_counts[0]
-            for interface_counts in self.numbers.counts
-            if interface_counts is not None
-        )
+        if self._chain.is_behind:
+            for recorded_at, packets in tuple(self._recorded):
+                if packets > delivered:
+                    return max(0.0, time.monotonic() - recorded_at)
+        return 0.0
 
     @property
     def dropped(self) -> int | None:

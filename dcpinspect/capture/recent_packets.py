@@ -140,11 +140,6 @@ class RecentPackets:
         self.saved = 0
         """Number of files that were begun."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of memory that the packets take."""
-        return self._bytes
-
     def add(self, batch: PacketBatch) -> None:
         """Takes the next packets."""
         for rows in _pieces_of(batch):

@@ -182,16 +182,13 @@ class RecordedFiles:
         """
         if len(self._kept) < 2:
             return False
-        self._drop()
-        return True
-
-    def _drop(self) -> None:
         remove(self._kept.popleft())
+        return True
 
     def _begin(self) -> None:
         path = self._next_path()
         if self._each.files is not None and len(self._kept) >= self._each.files:
-            self._drop()
+            remove(self._kept.popleft())
         try:
             self._file = open(path, "wb", buffering=0, opener=_opened_alone)  # noqa: SIM115 - closed by end()
             rights.limit(self._file.fileno())

@@ -216,7 +216,6 @@ class Recorder:
                 wishes.ports,
                 buffer_bytes=wishes.buffer_bytes,
                 snaplen=wishes.snaplen,
-                stop=0,
             )
             self._sources.append(remote)
             return OpenInterface(remote, is_filtered=True, buffer_bytes=None)
@@ -259,7 +258,7 @@ class Recorder:
                 self._reports.wake()
             if now >= due or not self._sources:
                 due = now + STATUS_S
-                self._report_progress()
+                self._reports.state(**self._numbers())
                 if now >= again and self._gone and self._ending is None:
                     again = now + AGAIN_S
                     self._reopen(poller)
@@ -469,11 +468,8 @@ class Recorder:
             self._counts[source.number] = self._counted(source)
         return self._counts
 
-    def _report_progress(self) -> None:
-        """Tells the reader how much there is by now."""
-        self._reports.state(**self._numbers())
-
     def _numbers(self) -> dict[str, Any]:
+        """Returns what the reader is told: how much there is by now."""
         drops = interface_drops(self._names)
         return {
             "at": time.monotonic(),  # the same for all processes

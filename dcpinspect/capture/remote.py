@@ -65,10 +65,6 @@ class Ranged(io.RawIOBase):
         """Returns True."""
         return True
 
-    def tell(self) -> int:
-        """Returns the number of bytes before the next one."""
-        return self._at
-
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Goes to a place, and returns it."""
         self._at = max(

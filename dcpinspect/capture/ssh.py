@@ -61,12 +61,11 @@ class RemoteInterface:
         *,
         buffer_bytes: int,
         snaplen: int,
-        stop: int,
     ) -> None:
         """Starts tcpdump on the other machine.
 
-        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. ``stop``:
-        a descriptor that can be read once the capture is to end. Raises CaptureError, UsageError.
+        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises
+        CaptureError, UsageError.
         """
         self.name = name
         self.number = 0
@@ -87,7 +86,7 @@ class RemoteInterface:
         self._dropped: int | None = None
         self._received = 0
         with _terminal_kept():
-            self._format = self._begun(stop)
+            self._format = self._begun()
         self.link_type = self._format.link_type
 
     def _started(self, ssh: str, run: str) -> subprocess.Popen[bytes]:
@@ -117,11 +116,13 @@ class RemoteInterface:
             os.set_blocking(end.fileno(), False)
         return process
 
-    def _begun(self, stop: int) -> Pcap:
-        """Waits for the header of the capture, and returns its form."""
+    def _begun(self) -> Pcap:
+        """Waits for the header of the capture, and returns its form. Descriptor 0 can be read once
+        the capture is to end.
+        """
         latest = time.monotonic() + START_S
         while len(self._data) < FILE_HEADER and not self._is_over and time.monotonic() < latest:
-            if stop in select.select([self.fileno(), stop], [], [], 1.0)[0]:
+            if 0 in select.select([self.fileno(), 0], [], [], 1.0)[0]:
                 # it ignores Ctrl-C, so that what was captured still comes; here nothing was
                 self._process.kill()
                 self._said = b"it was ended before ssh had logged in"
@@ -170,16 +171,13 @@ class RemoteInterface:
     def _read(self) -> None:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        got = os.read(self._process.stdout.fileno(), READ_BYTES) if self._can_read() else None
+        is_ready = select.select([self._process.stdout], [], [], 0)[0]
+        got = os.read(self._process.stdout.fileno(), READ_BYTES) if is_ready else None
         if got == b"":
             self._is_over = True
         self._data += got or b""
         while error_output := self._process.stderr.read(1 << 12):
             self._said = (self._said + error_output)[-4096:]
-
-    def _can_read(self) -> bool:
-        assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def _walk(self) -> None:
         """Turns what has come into blocks."""

@@ -121,9 +121,8 @@ def reach(name: str) -> None:
         )
 
 
-def file_system_of(name: str, patience: StorageTimeouts | None = None) -> tuple[FileSystem, str]:
+def file_system_of(name: str, patience: StorageTimeouts = LONG) -> tuple[FileSystem, str]:
     """Returns the file system of a URI, and the path in it. Raises OSError if there is none."""
-    patience = patience or LONG
     scheme, authority, path = _uri_parts(name)
     bucket = authority.partition("@")[0] + path
     with one_line_errors():
@@ -206,7 +205,8 @@ class AzureAccount:
         name = authority.partition("@")[2].partition(".")[0] or _first(
             "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"
         )
-        if not (name := name or connection.get("AccountName", "")):
+        name = name or connection.get("AccountName", "")
+        if not name:
             raise OSError(
                 "names no account; write CONTAINER@ACCOUNT.dfs.core.windows.net, or set "
                 "AZURE_STORAGE_ACCOUNT"
@@ -214,19 +214,13 @@ class AzureAccount:
         key = _first(
             "AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY"
         ) or connection.get("AccountKey", "")
-        if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
-            return cls(
-                name,
-                os.environ.get("AZURITE_BLOB_STORAGE_URL") or "http://127.0.0.1:10000",
-                True,
-                key,
-            )
-        return cls(
-            name,
-            os.environ.get("AZURE_STORAGE_ENDPOINT") or connection.get("BlobEndpoint", ""),
-            False,
-            key,
+        is_emulator = os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true")
+        endpoint = (
+            _first("AZURITE_BLOB_STORAGE_URL") or "http://127.0.0.1:10000"
+            if is_emulator
+            else _first("AZURE_STORAGE_ENDPOINT") or connection.get("BlobEndpoint", "")
         )
+        return cls(name, endpoint, is_emulator, key)
 
     def options(self) -> dict[str, str]:
         """Returns deltalake's options; deltalake finds the emulator itself."""
@@ -236,23 +230,6 @@ class AzureAccount:
         if self.endpoint and not self.is_emulator:
             table_options["azure_storage_endpoint"] = self.endpoint
         return table_options
-
-    def filesystem(self) -> FileSystem:
-        """Returns PyArrow's file system, which puts the account's name before the server's if that
-        begins with a dot, else into paths.
-        """
-        from pyarrow import fs
-
-        where = urlsplit(self.endpoint)
-        blobs = where.netloc.removeprefix("" if self.is_emulator else self.name) or None
-        return fs.AzureFileSystem(
-            account_name=self.name,
-            account_key=self.key or None,
-            blob_storage_authority=blobs,
-            blob_storage_scheme=where.scheme or None,
-            dfs_storage_authority=blobs and blobs.replace(".blob.", ".dfs.", 1),
-            dfs_storage_scheme=where.scheme or None,
-        )
 
 
 def _uri_parts(name: str) -> tuple[str, str, str]:
@@ -278,10 +255,9 @@ def _server(kind: str) -> tuple[str, str]:
         endpoint = _aws_endpoint()
         return f" at {endpoint}" if endpoint else "", "AWS_ENDPOINT_URL"
     if kind == "gcs":
-        emulator = _emulator()
-        if emulator:
-            return (f" at {emulator}", "STORAGE_EMULATOR_HOST")
-        return ("", "GOOGLE_APPLICATION_CREDENTIALS")
+        if emulator := _emulator():
+            return f" at {emulator}", "STORAGE_EMULATOR_HOST"
+        return "", "GOOGLE_APPLICATION_CREDENTIALS"
     return "", "the account"
 
 
@@ -325,7 +301,21 @@ def _google(emulator: str, patience: StorageTimeouts) -> FileSystem:
 
 @lru_cache(maxsize=64)
 def _azure(account: AzureAccount) -> FileSystem:
-    return account.filesystem()
+    """Returns PyArrow's file system, which puts the account's name before the server's if that
+    begins with a dot, else into paths.
+    """
+    from pyarrow import fs
+
+    where = urlsplit(account.endpoint)
+    blobs = where.netloc.removeprefix("" if account.is_emulator else account.name) or None
+    return fs.AzureFileSystem(
+        account_name=account.name,
+        account_key=account.key or None,
+        blob_storage_authority=blobs,
+        blob_storage_scheme=where.scheme or None,
+        dfs_storage_authority=blobs and blobs.replace(".blob.", ".dfs.", 1),
+        dfs_storage_scheme=where.scheme or None,
+    )
 
 
 @lru_cache(maxsize=64)

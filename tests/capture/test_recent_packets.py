@@ -126,7 +126,7 @@ def test_memory_is_bounded_and_what_did_not_fit_is_said_in_the_comment(tmp_path:
     saver = around(tmp_path, [], most_bytes=3 * MIB)
     for second in range(8):
         saver.add(batch_of([packet(second, 60_000) for _ in range(20)]))
-        assert saver.size <= 3 * MIB
+        assert saver._bytes <= 3 * MIB
     saver.save("gap", "note", START_NS + 7 * S, START_NS + 7 * S)
     saver.close()
     (path,) = tmp_path.iterdir()
@@ -182,7 +182,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 def test_a_large_batch_is_kept_in_pieces(tmp_path: Path, size: int) -> None:
     saver = around(tmp_path, [], most_bytes=64 * MIB)
     saver.add(batch_of([packet(second / 10, size) for second in range(1000)]))
-    assert 1000 * size < saver.size <= 64 * MIB
+    assert 1000 * size < saver._bytes <= 64 * MIB
     saver.save("gap", "", START_NS + 60 * S, START_NS + 99 * S)
     saver.close()
     (path,) = tmp_path.iterdir()

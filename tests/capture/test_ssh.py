@@ -111,7 +111,7 @@ def test_packets_come_from_there_and_the_numbers_add_up(
         capture.stop()
         found = [packet for batch in capture for packet in packets(batch)]
         assert found == sent[::3]
-        assert (capture.received, capture.dropped, capture.problems) == (100, 0, [])
+        assert (capture.numbers.counts, capture.problems) == ([[100, 0]], [])
     with open_capture(path) as file:
         assert [packet for batch in file for packet in packets(batch)] == found
         assert [(one.name, one.received, one.dropped) for one in file.files[0].counts] == [
