@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dcpinspect.cli import interrupts
 from dcpinspect.cli.choices import Choices
@@ -144,25 +144,17 @@ def _limits(
     """
     from dcpinspect.capture.recorded_files import Limits
 
-    size = packets = files = messages = None
-    seconds = None
+    found: dict[str, Any] = {}
     for text in texts or ():
         kind, colon, number = text.partition(":")
         option_text = f"{option} {escape(text)}"
         if kind not in kinds or not colon:
             names = ", ".join(f"{name}:N" for name in kinds[:-1]) + f" or {kinds[-1]}:N"
             raise UsageError(f"{option_text}: write {names}{did_you_mean(kind, kinds)}")
-        if kind == "filesize":
-            size = _size(option_text, number)
-        elif kind == "duration":
-            seconds = _seconds(option_text, number)
-        elif kind == "packets":
-            packets = _count(option_text, number)
-        elif kind == "files":
-            files = _count(option_text, number)
-        else:
-            messages = _count(option_text, number)
-    return Limits(size, seconds, packets, files), messages
+        number_of = {"filesize": _size, "duration": _seconds}.get(kind, _count)
+        found[kind] = number_of(option_text, number)
+    limits = map(found.get, ("filesize", "duration", "packets", "files"))
+    return Limits(*limits), found.get("messages")
 
 
 def _size(option_text: str, text: str) -> int:

@@ -443,7 +443,7 @@ def _file_like_an_option(arguments: Sequence[str]) -> str:
 def _explain(error: typer.TyperException, arguments: Sequence[str]) -> str:
     """Explains what is wrong with the command line, at which place, and what to do."""
     option = getattr(error, "option_name", None)
-    if option in TSHARK and isinstance(error, typer.BadParameter | typer.TyperException):
+    if option in TSHARK:
         return f"{option}: {TSHARK[option]}"
     context = getattr(error, "ctx", None)
     if option in OF_FILES and context is not None and context.info_name in ("live", "watch"):

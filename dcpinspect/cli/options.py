@@ -506,21 +506,18 @@ class RuleChoice(Choices):
             ("--no-rule", self.no_rule, RULES),
             ("--family", self.family, FAMILIES),
         )
-        for option, value, known_names in (
-            (option, value, known_names)
-            for option, values, known_names in named
-            for value in values or ()
-        ):
-            if value not in known_names:
-                close = did_you_mean(value, known_names) or (
-                    f"; there are {', '.join(known_names)}"
-                    if known_names is FAMILIES
-                    else "; 'dcpinspect check --list-rules' lists all"
-                )
-                raise UsageError(
-                    f"{option} {escape(value)}: no "
-                    f"{option.removeprefix('--no-').removeprefix('--')} has this name{close}"
-                )
+        for option, values, known_names in named:
+            for value in values or ():
+                if value not in known_names:
+                    close = did_you_mean(value, known_names) or (
+                        f"; there are {', '.join(known_names)}"
+                        if known_names is FAMILIES
+                        else "; 'dcpinspect check --list-rules' lists all"
+                    )
+                    raise UsageError(
+                        f"{option} {escape(value)}: no "
+                        f"{option.removeprefix('--no-').removeprefix('--')} has this name{close}"
+                    )
         for option, values, known_names in named:
             for value in values or () if option != "--no-rule" and not self.lint else ():
                 if (value if known_names is FAMILIES else RULES[value].family) == _LINT:

@@ -39,44 +39,37 @@ def open_output(
     *,
     guard: bool = True,
 ) -> Iterator[Target]:
-    """Yields what ``_open_output`` does, and says at the end what ``--max-bytes`` left out.
-    ``guard``: as of ``--csv-guard``.
-    """
-    with _open_output(path, format_, captures, others) as target:
-        target.guards_csv = guard
-        yield target
-    if bounded.command_bound.left_out:
-        more = counted(bounded.command_bound.left_out, "more record")
-        complain(f"{more} left out; ask for fewer rows or columns, or give a greater --max-bytes")
-
-
-@contextmanager
-def _open_output(
-    path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
-) -> Iterator[Target]:
     """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end;
-    errors leave none.
+    errors leave none. Says at the end what ``--max-bytes`` left out. ``guard``: as of
+    ``--csv-guard``.
 
     Raises UsageError for files that cannot be written, and for the ``captures`` and ``others``,
     which are read.
     """
+    target: Target
     if path is None or path in STDOUT:
         if format_.is_binary and sys.stdout.isatty():
             raise UsageError(
                 f"--format {format_} is not for a terminal; add -o FILE, or redirect the output"
             )
         refuse_to_overwrite("-", captures, others)
-        yield (target := StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii()))
+        target = StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii())
+        target.guards_csv = guard
+        yield target
         target.flush()
         interrupts.printed(is_whole=True)
-        return
-    refuse_to_overwrite(path, captures, others)
-    from dcpinspect.capture import rights  # deferred: only -o needs them
-    from dcpinspect.output.export.atomic import AtomicFile
+    else:
+        refuse_to_overwrite(path, captures, others)
+        from dcpinspect.capture import rights  # deferred: only -o needs them
+        from dcpinspect.output.export.atomic import AtomicFile
 
-    rights.be_as_private_as(others)
-    with AtomicFile(path) as file:
-        yield file
+        rights.be_as_private_as(others)
+        with AtomicFile(path) as target:
+            target.guards_csv = guard
+            yield target
+    if bounded.command_bound.left_out:
+        more = counted(bounded.command_bound.left_out, "more record")
+        complain(f"{more} left out; ask for fewer rows or columns, or give a greater --max-bytes")
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:

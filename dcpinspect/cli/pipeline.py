@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +27,6 @@ from dcpinspect.output.export.formats import TEXT
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dcpinspect.spark.pipeline import Summary
 
 os.environ.setdefault("RUST_LOG", "off")  # deltalake writes its warnings between our lines

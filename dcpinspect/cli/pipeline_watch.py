@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,9 +25,6 @@ from dcpinspect.errors import UsageError
 from dcpinspect.text import counted, escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.output.exposition import Metrics

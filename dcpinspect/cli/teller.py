@@ -350,12 +350,9 @@ class Teller:
     ) -> None:
         """Passes a finding to the keeper of packets and to the program of ``--exec``."""
         if self.around is not None:
-            self.around.save(
-                finding.rule,
-                line,
-                min(_moment(finding, is_again=is_again) or now_ns, now_ns),
-                now_ns,
-            )
+            # what was told before happened again
+            moment_ns = finding.last_time_ns if is_again else finding.first_time_ns
+            self.around.save(finding.rule, line, min(moment_ns or now_ns, now_ns), now_ns)
         if self.notifier is not None:
             self.notifier.notify(
                 _records(reading.files, [finding])[0], SEVERITIES.index(finding.severity)
@@ -445,13 +442,6 @@ def _kind(case: Finding) -> CaseKind:
     if client.endswith("?"):
         client = client.partition(" ")[0]  # the rest is the number of its connection
     return case.rule, case.cause, case.severity, client
-
-
-def _moment(finding: Finding, *, is_again: bool) -> int:
-    """Returns the time for the packets around a finding: the first one, or the latest if the first
-    one was told before.
-    """
-    return finding.last_time_ns if is_again else finding.first_time_ns
 
 
 def _time(time_ns: int) -> str:

@@ -129,13 +129,8 @@ def tui(
             raise UsageError(
                 "--screenshot: is of captures that are complete; name one, without --follow"
             )
-        return _draw(
-            context,
-            captures,
-            picture,
-            _with_times(filter_, times, captures, is_growing=is_growing),
-            ui,
-        )
+        filter_text = _with_times(filter_, times, captures, is_growing=is_growing)
+        return _draw(context, captures, picture, filter_text, ui)
     for option, value in (("-o", picture.output), ("--size", picture.size)):
         if value is not None:
             raise UsageError(
@@ -244,13 +239,12 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
             )
             capture_to_open.prepare(inspection.reading)
             can_read_again = capture_to_open.can_read_again
-            filter_text = capture_to_open.filter_text
             app = InspectApp(
                 inspection,
                 **look,
                 saved=saved,
                 colors=colors,
-                filter_text=filter_text,
+                filter_text=capture_to_open.filter_text,
                 can_read_again=can_read_again,
             )
             if can_read_again and len(inspection.files) == 1:
@@ -326,13 +320,7 @@ def _draw(
     with AtomicFile(output) as file:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
-        app = InspectApp(
-            inspection,
-            **look,
-            saved=saved,
-            colors=colors,
-            filter_text=filter_text,
-        )
+        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_text)
         try:
             drawn = screenshot(app, view, (columns, lines))
         finally:
