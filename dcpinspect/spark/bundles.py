@@ -131,12 +131,10 @@ class BundleWriter:
         columns = list(zip(*self._index, strict=True)) or [()] * 5
         bundle, window, group, packets, size = columns
         key = [keys[number] for number in group]
-        marked: set[int] = set()
+        first = {number: row for row, number in reversed([*enumerate(group)])}
         marks = [
-            ()
-            if group_number in marked or marked.add(group_number)  # type: ignore[func-returns-value]
-            else self.marker.marks_of(group_number)
-            for group_number in group
+            self.marker.marks_of(number) if first[number] == row else ()
+            for row, number in enumerate(group)
         ]
         return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
 

@@ -124,16 +124,11 @@ def _connections(table: Any, found_in: RunResults) -> Any:
         ).to_pylist()
         for ends in [frozenset((row["client"], row["server"]))]
     ]
-    copy_rows = copy_rows.set_column(
-        copy_rows.schema.get_field_index("duplicate_of"),
-        "duplicate_of",
-        pa.array(original_ids, pa.int64()),
-    )
-    copy_rows = copy_rows.set_column(
-        copy_rows.schema.get_field_index("connection"),
-        "connection",
-        pa.nulls(len(copy_rows), pa.int64()),
-    )
+    for name, column in (
+        ("duplicate_of", pa.array(original_ids, pa.int64())),
+        ("connection", pa.nulls(len(copy_rows), pa.int64())),
+    ):
+        copy_rows = copy_rows.set_column(copy_rows.schema.get_field_index(name), name, column)
     return pa.concat_tables([rows, copy_rows])
 
 

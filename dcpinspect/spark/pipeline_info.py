@@ -12,6 +12,7 @@ from dcpinspect.spark.outputs import problems, rows_of
 from dcpinspect.spark.outputs import states as states_of
 from dcpinspect.streams.session import service_of
 from dcpinspect.tables.record_tables import time_text
+from dcpinspect.text import words_of
 
 INFO = "dcpinspect.pipeline_info/1"
 """Name and version of the contract."""
@@ -77,16 +78,7 @@ def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
         verdicts.setdefault(row["client"], Counter())[row["verdict"]] += 1
         client_of.update(dict.fromkeys(row["connections"], row["client"]))
     rows_of_client: dict[str, list[dict[str, Any]]] = {}
-    columns = [
-        "connection",
-        "client",
-        "server",
-        "name",
-        "agent",
-        "bucket",
-        "first_time_ns",
-        "last_time_ns",
-    ]
+    columns = [*words_of("connection client server name agent bucket first_time_ns last_time_ns")]
     for row in _rows(manifest, "connections", columns):
         if row["connection"] is not None:
             rows_of_client.setdefault(

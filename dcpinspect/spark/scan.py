@@ -9,6 +9,7 @@ to.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
@@ -187,33 +188,29 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
         for report, two in zip(reports, later_reports, strict=False)
     ):
         return None
-    joined_report = ScanReport(
-        begin=first.begin,
-        size=reports[-1].size,
-        head=reports[-1].head,
-        tail=reports[-1].tail,
-        format=first.format,
-    )
+    left_out: Counter[str] = Counter()
     begun: dict[str, set[int]] = {}
     for report in reports:
-        joined_report.packets += report.packets
-        joined_report.shipped += report.shipped
-        joined_report.cut += report.cut
-        joined_report.first_ns = (
-            report.first_ns if joined_report.first_ns is None else joined_report.first_ns
-        )
-        joined_report.last_ns = joined_report.last_ns if report.last_ns is None else report.last_ns
-        for name, count in report.left_out.items():
-            joined_report.left_out[name] = joined_report.left_out.get(name, 0) + count
-        joined_report.problems = [*joined_report.problems, *report.problems][:MAX_PROBLEMS]
+        left_out.update(report.left_out)
         for key, numbers in report.begun.items():
             begun.setdefault(key, set()).update(numbers)
-        joined_report.joins, joined_report.tunnels = (
-            sorted({*joined_report.joins, *report.joins}),
-            sorted({*joined_report.tunnels, *report.tunnels}),
-        )
-    joined_report.begun = {key: sorted(numbers) for key, numbers in sorted(begun.items())}
-    return joined_report
+    first_times = (report.first_ns for report in reports if report.first_ns is not None)
+    last_times = (report.last_ns for report in reversed(reports) if report.last_ns is not None)
+    return replace(
+        reports[-1],
+        begin=first.begin,
+        format=first.format,
+        packets=sum(report.packets for report in reports),
+        shipped=sum(report.shipped for report in reports),
+        first_ns=next(first_times, None),
+        last_ns=next(last_times, None),
+        left_out=dict(left_out),
+        problems=[problem for report in reports for problem in report.problems][:MAX_PROBLEMS],
+        begun={key: sorted(numbers) for key, numbers in sorted(begun.items())},
+        joins=sorted({pair for report in reports for pair in report.joins}),
+        cut=sum(report.cut for report in reports),
+        tunnels=sorted({pair for report in reports for pair in report.tunnels}),
+    )
 
 
 def _may_be_set(report: ScanReport, later: ScanReport) -> bool:

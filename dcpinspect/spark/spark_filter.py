@@ -113,24 +113,16 @@ def duck_sql(text: str, *, saved: Mapping[str, FilterSource] | None = None) -> s
     return DuckSql().condition(parse_filter(text, saved=saved).condition)
 
 
-def filter_sql(
-    text: str, table: str = "messages", *, saved: Mapping[str, FilterSource] | None = None
-) -> str:
+def filter_sql(text: str, table: str = "messages") -> str:
     """Returns a filter as a Spark SQL condition over a table's readable columns:
     ``readable(frame).where(filter_sql("vbucket = 5"))``.
 
-    ``saved``: filters that the text can use as ``@name``, besides the built-in ones. Raises
-    UsageError if there is no such table, and PlacedError, which points at the error in the text.
+    Raises UsageError if there is no such table, and PlacedError, which points at the error in the
+    text.
     """
     columns = columns_of(table)
-    parsed = (
-        parse_filter(text, saved=saved)
-        if table == "messages"
-        else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)
-    )
-    counts = (
-        [column.name for column in CONTRACTS[table].columns if column.kind == "counts"]
-        if table != "messages"
-        else ()
-    )
+    if table == "messages":
+        return SparkSql(columns).condition(parse_filter(text).condition)
+    parsed = parse_record_filter(text, CONTRACTS[table].with_file)
+    counts = [column.name for column in CONTRACTS[table].columns if column.kind == "counts"]
     return SparkSql({*columns, "file"}, counts).condition(parsed.condition)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_VARIABLES = ("x", "y", "z")
+
+
 class Dialect:
     """The expressions with which an engine makes numbers readable; this class writes Spark SQL."""
 
@@ -61,6 +64,30 @@ class Dialect:
         """Returns a record of these fields."""
         made = ", ".join(f"'{name}', {value}" for name, value in fields.items())
         return f"named_struct({made})"
+
+    def column(self, name: str, kind: Any, bits: str | None) -> str:
+        """Returns a readable column, under its own name."""
+        quoted = self.name(name)
+        if bits == "hex64":
+            return f"{self.hex64(quoted)} AS {quoted}"
+        if kind is None or not _has_u64(kind):
+            return quoted
+        return f"{self._number(quoted, kind, iter(_VARIABLES))} AS {quoted}"
+
+    def _number(self, value: str, kind: Any, variables: Iterator[str]) -> str:
+        """Returns a value of this type with readable unsigned numbers in place of 64 bits."""
+        if pa.types.is_uint64(kind):
+            return self.u64(value)
+        if not _has_u64(kind):
+            return value
+        if pa.types.is_list(kind):
+            item = next(variables)
+            return self.list_of(value, item, self._number(item, kind.value_type, variables))
+        fields = {
+            field.name: self._number(self.field(value, field.name), field.type, variables)
+            for field in kind
+        }
+        return f"CASE WHEN {value} IS NOT NULL THEN {self.record(fields)} END"
 
 
 def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
@@ -121,12 +148,12 @@ def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
 
 def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = None) -> list[str]:
     """Returns the expressions that make a table's columns readable, in a dialect of SQL."""
-    readable = _Shown(dialect or Dialect())
+    dialect = dialect or Dialect()
     kinds, bits = columns_of(table), whole_numbers(table)
     return [
-        *(readable.column(name, kinds.get(name), bits.get(name)) for name in columns),
+        *(dialect.column(name, kinds.get(name), bits.get(name)) for name in columns),
         *(
-            f"{readable.dialect.name(name)} AS {readable.dialect.name(f'{name}_bits')}"
+            f"{dialect.name(name)} AS {dialect.name(f'{name}_bits')}"
             for name in columns
             if name in bits
         ),
@@ -137,37 +164,6 @@ def in_order(columns: Sequence[str], table: str) -> list[str]:
     """Returns the columns in order: captures' columns first, then those of pipelines alone."""
     capture_columns = [column for column in table_schema(table).names if column in columns]
     return [*capture_columns, *(column for column in columns if column not in capture_columns)]
-
-
-_VARIABLES = ("x", "y", "z")
-
-
-class _Shown:
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
-
-    def column(self, name: str, kind: Any, bits: str | None) -> str:
-        quoted = self.dialect.name(name)
-        if bits == "hex64":
-            return f"{self.dialect.hex64(quoted)} AS {quoted}"
-        if kind is None or not _has_u64(kind):
-            return quoted
-        return f"{self._number(quoted, kind, iter(_VARIABLES))} AS {quoted}"
-
-    def _number(self, value: str, kind: Any, variables: Iterator[str]) -> str:
-        """Returns a value of this type with readable unsigned numbers in place of 64 bits."""
-        if pa.types.is_uint64(kind):
-            return self.dialect.u64(value)
-        if not _has_u64(kind):
-            return value
-        if pa.types.is_list(kind):
-            item = next(variables)
-            return self.dialect.list_of(value, item, self._number(item, kind.value_type, variables))
-        fields = {
-            field.name: self._number(self.dialect.field(value, field.name), field.type, variables)
-            for field in kind
-        }
-        return f"CASE WHEN {value} IS NOT NULL THEN {self.dialect.record(fields)} END"
 
 
 def _has_u64(kind: Any) -> bool:
