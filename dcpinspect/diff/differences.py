@@ -174,13 +174,14 @@ class SideComparison:
 
     def _join(self) -> None:
         self._run(queries.UNEQUAL)
-        words: dict[str, Any] = {
+        words = {
             "loss": w.LOSS,
             "rollback": w.ROLLBACK,
             "resumed": w.RESUMED,
             "unexplained": w.UNEXPLAINED,
+            "ranks": list(queries.RANKS),
+            "single": SINGLE,
         }
-        words |= {"ranks": list(queries.RANKS), "single": SINGLE}
         for lacks, has in (SIDES, SIDES[::-1]):
             self._run(queries.MISSING, lacks=lacks, has=has)
         for lacks, has in (SIDES, SIDES[::-1]):
@@ -193,10 +194,14 @@ class SideComparison:
             if vbuckets:
                 differences.count(kind, lacks, int(events or 0), vbuckets)
         rows = self._differing()
-        for kind, further_rows in (("filter", self._filters()), ("snapshot", self._snapshots())):
-            rows += further_rows
-            if further_rows:
-                differences.count(kind, None, 0, len(further_rows))
+        snapshots = queries.SNAPSHOTS.format(loss=w.LOSS)
+        for kind, query in (("filter", queries.FILTERS), ("snapshot", snapshots)):
+            found = self._rows(query)
+            rows += [
+                _record(kind, row, first=row.get("first"), last=row.get("last")) for row in found
+            ]
+            if found:
+                differences.count(kind, None, 0, len(found))
         for lacks, has in (SIDES, SIDES[::-1]):
             rows += self._missing(lacks, has)
             differences.events[lacks] += self._query_number(f"select count(*) from once_{lacks}")
@@ -275,15 +280,6 @@ class SideComparison:
             }
             | _side_columns(row, has)
             for row in rows
-        ]
-
-    def _filters(self) -> list[DifferenceRow]:
-        return [_record("filter", row) for row in self._rows(queries.FILTERS)]
-
-    def _snapshots(self) -> list[DifferenceRow]:
-        return [
-            _record("snapshot", row, first=row["first"], last=row["last"])
-            for row in self._rows(queries.SNAPSHOTS.format(loss=w.LOSS))
         ]
 
     def _add_keys(self, rows: Sequence[DifferenceRow], numbers: Sequence[int]) -> None:

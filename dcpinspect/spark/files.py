@@ -189,31 +189,26 @@ def exists(path: str) -> bool:
 
 def names_in(folder: str) -> list[str]:
     """Returns the names of the entries of a folder; empty if there is no folder. Raises OSError."""
-    from pyarrow.fs import FileSelector
-
-    filesystem, inner = system(folder)
-    is_deep = filesystem.type_name == "gcs"  # gcs lists folders only by the files in them
-    with one_line_errors():
-        entries = filesystem.get_file_info(
-            FileSelector(inner, allow_not_found=True, recursive=is_deep)
-        )
-    return list(
-        dict.fromkeys(
-            entry.path.removeprefix(inner).lstrip("/").partition("/")[0] for entry in entries
-        )
-    )
+    entries = _entries(folder, is_deep=False)
+    return list(dict.fromkeys(path.partition("/")[0] for path, _ in entries))
 
 
 def below(folder: str) -> list[str]:
     """Returns all files below a folder, as paths from there. Raises OSError."""
+    return [path for path, is_file in _entries(folder, is_deep=True) if is_file]
+
+
+def _entries(folder: str, *, is_deep: bool) -> list[tuple[str, bool]]:
+    """Returns the paths in a folder, from there, and whether each is a file."""
     from pyarrow.fs import FileSelector
 
     filesystem, inner = system(folder)
+    is_deep |= filesystem.type_name == "gcs"  # it lists folders only by the files in them
     with one_line_errors():
         entries = filesystem.get_file_info(
-            FileSelector(inner, allow_not_found=True, recursive=True)
+            FileSelector(inner, allow_not_found=True, recursive=is_deep)
         )
-    return [entry.path.removeprefix(inner).lstrip("/") for entry in entries if entry.is_file]
+    return [(entry.path.removeprefix(inner).lstrip("/"), entry.is_file) for entry in entries]
 
 
 def remove(path: str) -> None:

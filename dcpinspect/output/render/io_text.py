@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -63,10 +64,11 @@ def _lines(
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
     yield f"from {day_and_time(first)} UTC, a row is {duration(interval_ns, is_exact=True)}", ""
-    heads = {
+    labels = {
         (name, side): f"{escape(name)}{'' if side == 'request' else ' response'}"
-        for name, side in most[: COMMANDS if width is None else CHARTS]
+        for name, side in most[:CHARTS]
     }
+    heads = dict(islice(labels.items(), COMMANDS if width is None else CHARTS))
     bar = BAR
     if width is not None:
         while heads and _BEFORE + sum(cells(head) + 2 for head in heads.values()) + BAR > width:
@@ -87,12 +89,14 @@ def _lines(
             "dim",
         )
     yield "", ""
-    yield from _charts(names, most, spans, last_span, (messages, sizes), interval_ns, width)
+    yield from _charts(names, labels, spans, last_span, (messages, sizes), interval_ns, width)
+    if len(most) > CHARTS:
+        yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
 
 
 def _charts(
     names: Sequence[tuple[str, str]],
-    most: Sequence[tuple[str, str]],
+    labels: Mapping[tuple[str, str], str],
     spans: IntArray,
     last_span: int,
     counts: tuple[IntArray, IntArray],
@@ -100,12 +104,8 @@ def _charts(
     width: int | None,
 ) -> Iterator[StyledText]:
     """Yields the charts of the most frequent commands, up to the end of the capture in
-    ``last_span``. ``counts``: messages and bytes of rows.
+    ``last_span``. ``labels``: what stands beside them. ``counts``: messages and bytes of rows.
     """
-    labels = {
-        name: f"{escape(name[0])}{'' if name[1] == 'request' else ' response'}"
-        for name in most[:CHARTS]
-    }
     widest = min(LABEL, max(map(cells, labels.values())))
     beside = widest if width is None else max(10, min(widest, width - 42))
     per_block = " a block" if width is None or width >= WIDE else ""
@@ -132,8 +132,6 @@ def _charts(
                 f"at most {int(chart.max()):,}{per_block}",
                 "",
             )
-    if len(most) > CHARTS:
-        yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
 
 
 def _rows(

@@ -29,24 +29,15 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
             if seconds.get("start", 0) >= SHOWN_S
             else ""
         )
-        yield (
-            f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, "
-            f"{record['packets']:,} packets{left_out}"
-        )
+        yield f"{_what_was_read(record)}{left_out}"
         yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s{start}"
-    bad, damaged = record["quarantined"], record["damaged"]
-    if bad or damaged:
-        texts = [f"{_captures(bad)} could not be read"] if bad else []
-        yield ", ".join(
-            [
-                *texts,
-                *(
-                    [f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged"]
-                    if damaged
-                    else []
-                ),
-            ]
-        )
+    texts = []
+    if bad := record["quarantined"]:
+        texts.append(f"{_captures(bad)} could not be read")
+    if damaged := record["damaged"]:
+        texts.append(f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged")
+    if texts:
+        yield ", ".join(texts)
     yield from _tables(record["rows"])
     yield f"tables in {escape(record['out'])}, run {record['batch']}"
 
@@ -56,20 +47,23 @@ def _left_out(record: Mapping[str, Any]) -> str:
     copies = record["copies"]
     before = record["known"] - copies
     texts = [f"{before:,} that an earlier run has read"] if before else []
-    return " and ".join(
-        [*texts, *([f"{copies:,} {'copy' if copies == 1 else 'copies'}"] if copies else [])]
-    )
+    if copies:
+        texts.append(f"{copies:,} {'copy' if copies == 1 else 'copies'}")
+    return " and ".join(texts)
 
 
 def watched_line(record: Mapping[str, Any]) -> str:
     """Describes one of many runs on one line."""
-    what_was_read = (
+    return (
+        f"{_what_was_read(record)} in {record['seconds']['whole']:.1f} s; "
+        f"{record['rows']['messages']:,} messages by now, run {record['batch']}"
+    )
+
+
+def _what_was_read(record: Mapping[str, Any]) -> str:
+    return (
         f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, "
         f"{record['packets']:,} packets"
-    )
-    return (
-        f"{what_was_read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} "
-        f"messages by now, run {record['batch']}"
     )
 
 
