@@ -236,8 +236,9 @@ RANKS = words_of("deduplicated capture-loss not-sent unknown filtered purged not
 REASONS = """
 create or replace table reasons_{lacks} as
 select distinct on (id) * from (from judged_{lacks} union all from outside_{lacks})
-order by id, list_position({ranks}, kind)
+order by id, list_position({ranks}, kind), stream
 """
+"""Chooses the reason by its kind, and among streams with reasons of one kind the earliest."""
 
 RUNS = """
 create or replace table runs_{lacks} as
@@ -249,8 +250,8 @@ with told as (
   from told
 )
 select kind, vbucket, uuid, min(seqno) as first_seqno, max(seqno) as last_seqno, count(*) as events,
-       arg_min(row, seqno) as row, any_value(connection) as connection, gap_after, gap_before,
-       any_value(cause) as cause, any_value(snapshot_start) as snapshot_start, any_value(high) as high,
+       arg_min(row, seqno) as row, arg_min(connection, seqno) as connection, gap_after, gap_before,
+       arg_min(cause, seqno) as cause, arg_min(snapshot_start, seqno) as snapshot_start, arg_min(high, seqno) as high,
        min(began) as began, max(reached) as reached, bool_or(is_lost) as is_lost
 from numbered group by vbucket, uuid, kind, run, gap_after, gap_before
 """

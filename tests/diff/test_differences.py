@@ -289,6 +289,19 @@ def test_a_side_may_be_some_connections_or_vbuckets_of_a_capture(tmp_path: Path)
     assert brief(compared(path, path, (other, other))) == []
 
 
+def test_of_streams_that_lack_events_for_one_reason_the_earliest_is_told(tmp_path: Path) -> None:
+    fewer = documents(*range(5, 90, 2), 90, end=90, keys="same")
+    talks = [pair(documents(*range(4, 91), end=90, keys="same"), fewer)[0]]
+    talks += (pair(fewer, fewer)[0] for _ in range(8))
+    for port, talk in enumerate(talks, 50_000):
+        talk.port = port
+    path = tmp_path / "many.pcap"
+    path.write_bytes(capture(*talks))
+    one, others = Selection(connections=(range(1, 2),)), Selection(connections=(range(2, 10),))
+    rows = compared(path, path, (one, others)).rows
+    assert {(row["kind"], row["b_connection"]) for row in rows} == {("deduplicated", 2)}
+
+
 def test_ends_of_snapshots_are_not_compared_over_branches_that_part() -> None:
     path = SAMPLES / "rollback.pcap"
     one, two = Selection(connections=(range(1, 2),)), Selection(connections=(range(2, 3),))
