@@ -135,15 +135,7 @@ def to_ascii(text: str) -> str:
     """Returns escaped text in ASCII: our own signs as similar ones, others as ``\\uNNNN``."""
     if text.isascii():
         return text
-    text = text.translate(_IN_ASCII)
-    return "".join(
-        character
-        if ord(character) < 0x80
-        else f"\\u{ord(character):04x}"
-        if ord(character) < 0x10000
-        else f"\\U{ord(character):08x}"
-        for character in text
-    )
+    return _NOT_ASCII.sub(lambda match: _numbered(match[0]), text.translate(_IN_ASCII))
 
 
 def cells(text: str) -> int:
@@ -224,6 +216,11 @@ def _escape_character(character: str) -> str:
         return f"\\x{code:02x}"
     if character.isprintable() and not _INVISIBLE.match(character):
         return character
+    return _numbered(character)
+
+
+def _numbered(character: str) -> str:
+    code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

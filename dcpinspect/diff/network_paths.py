@@ -177,16 +177,10 @@ def pairs(a: Tap, b: Tap) -> list[ConnectionPair]:
 
 def _overlap(a: Tap, number_a: int, b: Tap, number_b: int) -> bool:
     """Whether both directions of two connections have sequence numbers in common."""
-    transports = a.transport, b.transport
+    both = (a.transport, number_a), (b.transport, number_b)
     for direction in (0, 1):
-        begins = [
-            transport.first_seq(number)[direction]
-            for transport, number in zip(transports, (number_a, number_b), strict=True)
-        ]
-        accounts = [
-            transport.account(number, direction)
-            for transport, number in zip(transports, (number_a, number_b), strict=True)
-        ]
+        begins = [transport.first_seq(number)[direction] for transport, number in both]
+        accounts = [transport.account(number, direction) for transport, number in both]
         sizes = [account.unique + account.missing for account in accounts]
         if min(begins) < 0 or (
             (begins[1] - begins[0]) % _LAPS >= sizes[0]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import BoolArray, IntArray, numbers_of
+from dcpinspect.arrays import BoolArray, IntArray, grown, numbers_of
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.transport.chunk import StreamChunk
@@ -28,9 +28,7 @@ class LineMarks:
             return
         need = int(numbers.max()) // 8 + 1
         if need > len(self._bits):
-            self._bits = np.concatenate(
-                (self._bits, np.zeros(max(need, 2 * len(self._bits)) - len(self._bits), np.uint8))
-            )
+            self._bits = grown(self._bits, need)
         np.bitwise_or.at(self._bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
 
     def has(self, numbers: IntArray) -> BoolArray:
@@ -223,9 +221,6 @@ def _of_brief(brief: BriefMessages) -> CarrierPieces:
 
 def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> CarrierPieces:
     table = np.empty(len(packet), PIECE)
-    table["flow"] = flow
-    table["first"] = first
-    table["behind"] = behind
-    table["packet"] = packet
-    table["time_ns"] = time_ns
+    for name, column in zip(PIECE.names or (), (flow, first, behind, packet, time_ns), strict=True):
+        table[name] = column
     return table

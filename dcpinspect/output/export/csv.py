@@ -8,6 +8,7 @@ remove the first apostrophe, and has every text as it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -42,26 +43,21 @@ def _cells(column: Any, *, guard: bool) -> Any:
     if pa.types.is_timestamp(kind):
         return rfc3339(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return pa.array(
-            [None if raw is None else raw.hex() for raw in column.to_pylist()], pa.string()
-        )
+        return _texts(column, bytes.hex)
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        column = pa.array(
-            [None if words is None else " ".join(words) for words in column.to_pylist()],
-            pa.string(),
-        )
+        column = _texts(column, " ".join)
     elif pa.types.is_nested(kind):
-        column = pa.array(
-            [None if value is None else plain_json(value).decode() for value in column.to_pylist()],
-            pa.string(),
-        )
+        column = _texts(column, lambda value: plain_json(value).decode())
     elif pa.types.is_interval(kind):
-        column = pa.array(
-            [None if value is None else str(value) for value in column.to_pylist()], pa.string()
-        )
+        column = _texts(column, str)
     if guard and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return _guarded(column)
     return column
+
+
+def _texts(column: Any, text: Callable[[Any], str]) -> Any:
+    values = column.to_pylist()
+    return pa.array([None if value is None else text(value) for value in values], pa.string())
 
 
 def _guarded(column: Any) -> Any:

@@ -117,16 +117,15 @@ class ChosenCounts:
     """Counts the messages of each connection, and how many of them were chosen."""
 
     def __init__(self) -> None:
-        self._counts = np.zeros((2, 64), dtype=np.int64)
+        self._counts = np.zeros((64, 2), dtype=np.int64)
 
     def feed(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Counts the next messages of the reading, and those of them that were chosen."""
         for index, connections in enumerate((batch.connection, batch.connection[rows])):
             counts = np.bincount(connections)
-            if len(counts) > self._counts.shape[1]:
-                more = max(len(counts), 2 * self._counts.shape[1]) - self._counts.shape[1]
-                self._counts = np.pad(self._counts, ((0, 0), (0, more)))
-            self._counts[index, : len(counts)] += counts
+            if len(counts) > len(self._counts):
+                self._counts = grown(self._counts, len(counts))
+            self._counts[: len(counts), index] += counts
 
     def complete_pairs(self, pair_of_connection: IntArray, others: IntArray) -> IntArray:
         """Returns the pairs of addresses of which all messages were chosen, and that have none of
@@ -137,9 +136,9 @@ class ChosenCounts:
         begins or ends, and skipped bytes show where the next message may be.
         """
         numbers = np.arange(1, len(pair_of_connection) + 1)
-        there, chosen_counts = np.pad(
-            self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1])))
-        )[:, numbers]
+        if len(numbers) >= len(self._counts):
+            self._counts = grown(self._counts, len(numbers) + 1)
+        there, chosen_counts = self._counts[numbers].T
         lacks = (there > chosen_counts) | np.isin(numbers, others)
         whole_pairs: IntArray = np.setdiff1d(
             pair_of_connection[chosen_counts > 0], pair_of_connection[lacks]

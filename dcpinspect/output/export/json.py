@@ -247,10 +247,7 @@ def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
     if isinstance(values, int) and len(body) > values:
         members["truncated"] = True
         body = body[:values]
-        is_complete = False
-    else:
-        is_complete = True
-    if value.encoding == "json" and is_complete:
+    if value.encoding == "json" and len(body) == len(value.body):
         members["json"] = _fragment(body)
     elif value.encoding == "binary":
         members["hex"] = body.hex()

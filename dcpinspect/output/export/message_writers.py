@@ -76,7 +76,7 @@ class LinesWriter:
         self._colors = wishes.colors if self._has_color else None
         # the colour rule of each message of the batch
         self._rules: RowNumbers = np.empty(0, np.int64)
-        rules = None if self._colors is None else self._rules_of
+        rules = None if self._colors is None else lambda rows: self._rules[rows]
         self._line_rows = lines = LineRows(self._lines, self._colour, rules, self._details)
         self._rows: LineRows | DumpRows | TableRows = lines
         if wishes.hex_grid or wishes.verbose:
@@ -130,9 +130,6 @@ class LinesWriter:
         if batch.problem_of(index) is not None:
             return f"bold {SEVERITIES['error'].text}"
         return text_color(batch.decoded, index)
-
-    def _rules_of(self, rows: RowNumbers) -> RowNumbers:
-        return self._rules[rows]
 
     def _details(self, batch: MessageBatch, index: int) -> str:
         from dcpinspect.output.export.dump_rows import ends_text, file_text

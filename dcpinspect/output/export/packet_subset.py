@@ -279,13 +279,10 @@ class Subset:
         if self._plain is not None:
             self._plain.want_ends(made)
         self.add(KeptPackets(*self._openings.of_connections(self._connections)))
-        for packets in (
-            packets
-            for about in open_tls
-            for packets in about.own
-            if self._with_handshakes and self._plain is None
-        ):
-            self._marks.add(packets)
+        if self._with_handshakes and self._plain is None:
+            for about in open_tls:
+                for packets in about.own:
+                    self._marks.add(packets)
         pairs = (
             self._chosen.complete_pairs(transport.pair_of_connection, made)
             if self._reading.is_through

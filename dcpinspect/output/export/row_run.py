@@ -400,11 +400,6 @@ class RowRun:
             )
         return (0, 0, 0)
 
-    def _set_text(self, name: str, place: int, text: bytes) -> None:
-        self._columns[COLUMN[f"{name}_start"], place] = len(self._side)
-        self._columns[COLUMN[f"{name}_size"], place] = len(text)
-        self._side += text
-
     def _redacted(self, redactor: Redactor) -> ByteArray:
         """Returns the bytes of the batch, followed by the replacements of names and values; the
         columns point to the replacements from now on.
@@ -433,12 +428,14 @@ class RowRun:
                 raw = bytes(self._side[begin:end] if name == "body" else data[begin:end])
                 if is_text[name][index] and not _is_text(raw):
                     self._program[index] = -1
+                text = redactor.replacement(raw)
+                size[index] = len(text)
                 if name == "body":
-                    self._set_text(name, index, redactor.replacement(raw))
-                    continue
-                start[index] = len(data) + len(behind)
-                behind += redactor.replacement(raw)
-                size[index] = len(data) + len(behind) - start[index]
+                    start[index] = len(self._side)
+                    self._side += text
+                else:
+                    start[index] = len(data) + len(behind)
+                    behind += text
         return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
 
 

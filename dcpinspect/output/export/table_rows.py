@@ -147,7 +147,9 @@ class TableRows(Programs):
         spec, position = field.spec, (field.offset, field.size)
         assert spec is not None, "numbers are described"
         if spec.values is not None or spec.words or spec.kind in WORDY:
-            return builder.look_up(field, self._look_up_text)
+            return builder.look_up(
+                field, lambda looked_up: value_text(looked_up, self._limit).encode()
+            )
         digits = "0x" + builder.mark((rt.HEX, *position))
         if spec.kind is FieldKind.CAS:
             return digits + builder.mark((rt.CAS_REMARK, field.offset))
@@ -156,10 +158,6 @@ class TableRows(Programs):
         return digits + (builder.mark((rt.REMARK, *position)) if spec.kind in REMARKED else "")
 
     # -- texts that programs look up
-
-    def _look_up_text(self, field: FieldValue) -> bytes:
-        """Returns a number with its meaning."""
-        return value_text(field, self._limit).encode()
 
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
         """Returns both addresses in the form below a line."""

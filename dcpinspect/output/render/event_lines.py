@@ -138,7 +138,7 @@ class MessageEvent:
 
 MANY = 4
 """Number of complete snapshots in a row from which on they are one event for people."""
-_MOST_NOTED = 10_000
+MOST_NOTED = 10_000
 """Number of system events and changes of state of a vbucket that are told."""
 NOTED = {
     int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"),
@@ -171,7 +171,7 @@ def noted_in(store: Store, vbucket: int) -> list[MessageEvent]:
     """
     rows = store.of_vbucket(vbucket)
     (kind,) = store.numbers(rows, ("_kind",))
-    rows = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:_MOST_NOTED]
+    rows = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:MOST_NOTED]
     if not len(rows):
         return []
     batch = store.messages(rows)
@@ -517,15 +517,10 @@ def _snapshot(row: Mapping[str, Any]) -> str:
 
 
 def _gap(row: Mapping[str, Any]) -> str:
-    seqnos = seqnos_text(row["after_seqno"] + 1, row["before_seqno"] - 1)
-    return f"{seqnos} {fate_of(row['cause'])}, {row['cause']}: {row['evidence']}"
-
-
-def fate_of(cause: str) -> str:
-    """Says what became of the seqnos of a gap with this cause."""
-    if cause == CAUSES[ROLLBACK]:
-        return "must be discarded where the client has them"
-    return "did not come"
+    seqnos, cause = seqnos_text(row["after_seqno"] + 1, row["before_seqno"] - 1), row["cause"]
+    is_rollback = cause == CAUSES[ROLLBACK]
+    fate = "must be discarded where the client has them" if is_rollback else "did not come"
+    return f"{seqnos} {fate}, {cause}: {row['evidence']}"
 
 
 def seqnos_text(first: int, last: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dcpinspect.output.render.event_lines import (
+    MOST_NOTED,
     EventLines,
     MessageEvent,
     VbucketEvent,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from dcpinspect.tables.messages import MessageBatch
     from dcpinspect.tables.record_tables import Records
 
-MOST_NOTED = 10_000
-"""Number of system events and changes of state that are listed; further ones are counted."""
 _ENDS = tuple(map(int, (Opcode.DCP_STREAM_END, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_OSO_SNAPSHOT)))
 _SHOWN = ("connection", "client", "server", "name", "verdict", "closed_by")
 
