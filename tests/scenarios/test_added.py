@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-ROW = 'DCP_TOUCHED = (0x68, KEYED | CHANGE | STREAM_ID, "A document was touched.")'
+ROW = 'DCP_TOUCHED = (0x68, "A document was touched.", KEYED | CHANGE | STREAM_ID)'
 LAYOUT = (
     'Layout(0x68, "request", "v1", "none", key=Field("key", 0, FieldKind.KEY, "key"),'
     ' extras=(Field("rev_seqno", 0, FieldKind.U64, "revision"), Field("by_seqno", 8, '
