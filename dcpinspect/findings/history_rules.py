@@ -717,8 +717,7 @@ def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 
 def _onward(add: np.ufunc, values: RowNumbers) -> RowNumbers:
     """Returns what each value and all later ones make together."""
-    accumulated: RowNumbers = add.accumulate(values[::-1])[::-1]
-    return accumulated
+    return add.accumulate(values[::-1])[::-1]
 
 
 def _before(values: RowNumbers) -> RowNumbers:

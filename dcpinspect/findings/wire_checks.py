@@ -300,8 +300,7 @@ def _commanded(*opcodes: int) -> BoolArray:
     """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a
     microsecond, ``np.isin`` 85.
     """
-    mask: BoolArray = np.isin(np.arange(256), opcodes)
-    return mask
+    return np.isin(np.arange(256), opcodes)
 
 
 def _above_end(rows: BoolArray, seqno: Array, end: Array, name: str) -> Candidates:

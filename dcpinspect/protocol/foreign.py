@@ -71,12 +71,11 @@ _BEGINS_LINE = _starts(*_LINE_STARTS.split(), b"\r\n") | _BEGINS_HTTP
 def begins_http(data: ByteArray, start: IntArray) -> BoolArray:
     """Returns, for pieces of ``data``, whether they may begin a line of HTTP by two letters."""
     letters_start = np.minimum(start, max(0, len(data) - 2))
-    begins: BoolArray = (
+    return (
         _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]]
         if len(data) > 1
         else start < 0
     )
-    return begins
 
 
 def is_http(data: ByteArray) -> bool:

@@ -189,8 +189,7 @@ class Sessions:
 
     def _values_of(self, connections: RowNumbers, column: int) -> npt.NDArray[np.int8]:
         self._row(int(connections.max(initial=0)))
-        values: npt.NDArray[np.int8] = self._connections[:, column][connections]
-        return values
+        return self._connections[:, column][connections]
 
 
 class SettledSessions(Sessions):

@@ -536,10 +536,7 @@ def _below(
     step = len(different) + 1
     keys = np.sort(groups * step + np.searchsorted(different, values))
     first = np.searchsorted(keys, group * step)
-    counts: IntArray = (
-        np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
-    )
-    return counts
+    return np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
 
 
 def in_dispute(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> BoolArray:

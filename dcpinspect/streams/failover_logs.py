@@ -202,10 +202,9 @@ class FailoverLogs:
         """Whether part of a log is not in the capture, for each place of ``rows``."""
         log = self.rows.log
         distinct_logs = unique(log)
-        is_unread: BoolArray = np.array(
+        return np.array(
             [not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_
         )[np.searchsorted(distinct_logs, log)]
-        return is_unread
 
     def names_after(self, stream: int, uuid: int) -> bool:
         """Returns whether a log that came after the answer of a stream, of its vbucket and on its

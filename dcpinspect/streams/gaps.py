@@ -234,10 +234,7 @@ class ExplainedGaps:
     @property
     def width(self) -> npt.NDArray[np.uint64]:
         """Number of seqnos in each gap."""
-        widths: npt.NDArray[np.uint64] = (
-            unbiased(self.table.before) - unbiased(self.table.after) - np.uint64(1)
-        )
-        return widths
+        return unbiased(self.table.before) - unbiased(self.table.after) - np.uint64(1)
 
     @property
     def unexplained(self) -> UnexplainedGaps:

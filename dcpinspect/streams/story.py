@@ -105,12 +105,11 @@ class StreamStory:
         order = np.argsort(event_rows, kind="stable")
         positions = np.searchsorted(event_rows[order], rows, side="right") - 1
         begin = np.uint64(first).view(np.int64)
-        stream_numbers: IntArray = (
+        return (
             np.where(positions >= 0, values[order][np.maximum(positions, 0)], begin)
             if len(event_rows)
             else np.full(len(rows), begin)
         )
-        return stream_numbers
 
     def last_before(self, rows: IntArray, otherwise: IntArray) -> IntArray:
         """Returns the time of the latest event before each row, in nanoseconds since 1970;
@@ -120,10 +119,7 @@ class StreamStory:
             return otherwise
         order = np.argsort(self.item_row, kind="stable")
         positions = np.searchsorted(self.item_row[order], rows) - 1
-        last_seqnos: IntArray = np.where(
-            positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise
-        )
-        return last_seqnos
+        return np.where(positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise)
 
     @property
     def key(self) -> tuple[int, int, int]:

@@ -296,8 +296,7 @@ def _mixed(words: IntArray) -> IntArray:
     mixed: Array = words.astype(np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * _FACTORS[: words.shape[1]]
     sums: Array = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1) * _FACTORS[-1]
-    numbers: IntArray = sums.view(np.int64)
-    return numbers
+    return sums.view(np.int64)
 
 
 def _directions(tcp: IntArray) -> IntArray:

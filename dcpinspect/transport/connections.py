@@ -120,8 +120,7 @@ class AddressPairs:
 
     def ports(self, pairs: IntArray, ends: IntArray) -> IntArray:
         """Returns the port of one end for each pair."""
-        ports: IntArray = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
-        return ports
+        return _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
 
 
 def halves(numbers: IntArray) -> tuple[IntArray, IntArray]:

@@ -113,8 +113,7 @@ class Headers:
     @property
     def unusual(self) -> IntArray:
         """Places of the packets that another dissector should look at."""
-        unusual_packets: IntArray = np.flatnonzero(self.classes == UNUSUAL)
-        return unusual_packets
+        return np.flatnonzero(self.classes == UNUSUAL)
 
 
 class HeaderParser:

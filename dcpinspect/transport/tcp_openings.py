@@ -193,8 +193,7 @@ def _goes_on(connection_rows: TcpConnectionRows) -> BoolArray:
     """Returns of which connections packets came for so long that one may have been sent again: what
     comes again sooner is a copy, from another interface or place.
     """
-    is_long: BoolArray = connection_rows.last_time - connection_rows.first_time >= WAIT_NS
-    return is_long
+    return connection_rows.last_time - connection_rows.first_time >= WAIT_NS
 
 
 def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:
@@ -235,10 +234,9 @@ def _unseen(
     goes_on = _goes_on(connection_rows) & (again == 0)
     is_sure = (tables.sides.has_base[both] != 0).all(axis=0) | goes_on
     has_bytes = (payload > 0) | (connection_rows.flows < -1)
-    unseen_direction: IntArray = np.where(
+    return np.where(
         (is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1
     )
-    return unseen_direction
 
 
 def _shut(

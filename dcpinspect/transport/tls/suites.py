@@ -171,10 +171,7 @@ class Tls13:
             stream = keystream.aes_bytes(
                 *key_and_range, head=b"\2", counter=1 + block[0], at=block[1]
             )
-        sequence_numbers: list[int] = (
-            first + np.flatnonzero(_MAY_END[stream ^ record[5 + last_byte]])
-        ).tolist()
-        return sequence_numbers
+        return (first + np.flatnonzero(_MAY_END[stream ^ record[5 + last_byte]])).tolist()
 
     def next(self) -> Tls13:
         """Returns the keys after a KeyUpdate."""
