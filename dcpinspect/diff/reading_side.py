@@ -32,7 +32,7 @@ from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS
 from dcpinspect.reading.reading import Reading
 from dcpinspect.reading.store.spool import Spool
 from dcpinspect.streams import words as w
-from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
+from dcpinspect.streams.disputes import EVERYTHING
 from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
 from dcpinspect.streams.record_codes import HAS_PURGE, OSO_LAYOUT, POSITION_UNSURE, UPR_LAYOUT
 from dcpinspect.streams.records import CUT_VALUE, Snapshots, Streams
@@ -291,7 +291,7 @@ class ComparisonSide:
         reached = np.where(
             streams.has_position != 0, unbiased(streams.position), np.where(has_seqno, last, begin)
         )
-        asks = [self._subscription(number) for number in range(len(streams))]
+        asks = [self.tracker.subscription_of(number) for number in range(len(streams))]
         columns = {
             "stream": pa.array(np.arange(len(streams)), pa.int32()),
             "vbucket": pa.array(self.places, pa.uint32()),
@@ -334,16 +334,6 @@ class ComparisonSide:
 
     def _session(self, stream: int) -> Session:
         return self.tracker.conversation.sessions.get(self.streams[stream].connection) or Session()
-
-    def _subscription(self, stream: int) -> Subscription:
-        row, conversation = self.streams[stream], self.tracker.conversation
-        connection = self.tracker.state.connections[row.connection]
-        is_whole = (
-            bool(connection.is_known) and not connection.losses[0] and not connection.losses[1]
-        )
-        filter_ = conversation.filters[row.request.filter] if row.request.filter >= 0 else None
-        is_asked = bool(row.request.is_captured != 0 and row.request.filter != CUT_VALUE)
-        return subscription(self._session(stream), filter_, is_asked=is_asked, is_whole=is_whole)
 
     def _requests(self) -> list[str | None]:
         """Returns what each request asks for besides seqnos, in words; None if the request, or the

@@ -192,9 +192,7 @@ class Context:
         features = self.session(connection).features
         if features is not None:
             return COLLECTIONS in features
-        row = self.tracker.state.connections[connection]
-        is_whole = row.is_known == 1 and not row.losses[0] and not row.losses[1]
-        return False if is_whole else None  # no HELLO was sent
+        return False if self.tracker.state.is_whole(connection) else None  # no HELLO was sent
 
     def tells_hidden(self, connection: int) -> bool | None:
         """Returns whether the producer says, by a SeqnoAdvanced, where a snapshot ends that ends in

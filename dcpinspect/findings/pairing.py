@@ -18,7 +18,7 @@ from dcpinspect.arrays import BoolArray, grown
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
-from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence, captured
 from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
@@ -491,15 +491,11 @@ class Pairing(Watcher):
                 connection, 1 - context.producer(connection), since_ns, takeover.place.time_ns
             ):
                 continue  # another request for this vbucket, to which its state belongs
-            request = context.request(int(stream_numbers[-1]))
-            message = (
-                "the state of the vbucket is set on a stream that was not requested with takeover"
-            )
             yield _occurrence(
                 "takeover-sequence",
                 takeover,
-                message,
-                *([request] if request is not None else []),
+                "the state of the vbucket is set on a stream that was not requested with takeover",
+                context.request(int(stream_numbers[-1])),
                 cause="not-requested",
             )
 
@@ -521,8 +517,7 @@ def _unfinished(context: Context, stream: int, pending: PendingRequest) -> Itera
             f"the connection {duration(link.closed_ns - since_ns)} later"
         )
         request = context.request(stream)
-        evidence = () if request is None else (request,)
-        yield _occurrence("takeover-sequence", pending, message, *evidence, cause="unfinished")
+        yield _occurrence("takeover-sequence", pending, message, request, cause="unfinished")
 
 
 def _received_ns(link: TcpConnection, request: PendingRequest) -> int:
@@ -537,7 +532,7 @@ def _occurrence(
     rule: str,
     request: PendingRequest,
     message: str,
-    *evidence: MessagePlace,
+    *evidence: MessagePlace | None,
     cause: str | None = None,
     next_: str | None = None,
 ) -> Occurrence:
@@ -545,7 +540,7 @@ def _occurrence(
         rule,
         message,
         request.place.connection,
-        (request.place, *evidence),
+        captured((request.place, *evidence)),
         request.vbucket,
         cause=cause,
         next=next_,

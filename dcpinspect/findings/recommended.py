@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import heappop, heappush
 from itertools import islice, pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
 from dcpinspect.streams.record_codes import HAS_PURGE, UPR_LAYOUT
-from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
+from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Snapshot
 from dcpinspect.streams.session import Said, Session
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 
@@ -64,18 +64,11 @@ class Verdict:
         )
 
 
-def _passes(why: str, *places: MessagePlace | None) -> Verdict:
-    return Verdict("PASS", why, captured(places))
+def _verdict(says: Says, why: str, *places: MessagePlace | None) -> Verdict:
+    return Verdict(says, why, captured(places))
 
 
-def _fails(why: str, *places: MessagePlace | None) -> Verdict:
-    return Verdict("FAIL", why, captured(places))
-
-
-def _does_not_apply(why: str, *places: MessagePlace | None) -> Verdict:
-    return Verdict("NA", why, captured(places))
-
-
+_passes, _fails, _does_not_apply = (partial(_verdict, says) for says in get_args(Says))
 HIDDEN = _does_not_apply("unknown because of capture loss")
 EARLIER = _does_not_apply("unknown, because the capture begins inside a connection of this host")
 BETWEEN_NODES = _does_not_apply("the connection is between two nodes")
@@ -447,9 +440,7 @@ def _oso_mode(talk: ClientConnection) -> Verdict:
 
 
 def _flatbuffers(talk: ClientConnection) -> Verdict:
-    return _without_collections(talk) or (
-        talk.is_on("flatbuffers_system_events") if talk.streams else NOTHING
-    )
+    return _without_collections(talk) or _streaming("flatbuffers_system_events")(talk)
 
 
 def _compression(talk: ClientConnection) -> Verdict:
@@ -612,14 +603,8 @@ def _resumed_streams(talk: ClientConnection, key: str) -> tuple[list[int], list[
     """
     given_and_left_out: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
-        value = talk.context.streams[number].request.filter
-        parsed = (
-            talk.context.tracker.conversation.filters[value]
-            if value >= 0
-            else {}
-            if value != CUT_VALUE
-            else None
-        )
+        has_none = talk.context.streams[number].request.filter == -1
+        parsed = {} if has_none else talk.context.value(number)
         if parsed is not None:
             given_and_left_out[key not in parsed].append(number)
     return given_and_left_out

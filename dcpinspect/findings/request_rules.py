@@ -360,39 +360,29 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
     answered = f", answered with {status}" if stream.status >= 0 else ""
     evidence = [context.request(number), context.answer(number)]
     if low <= start <= high:
-        message = f"start {start} is above end {end}{answered}"
-        facts: dict[str, int | str] = {"start": start, "end": end}
-        shared = f"start is above the end{answered}"
         return occurrence(
             context,
             number,
             "bad-stream-range",
-            message,
+            f"start {start} is above end {end}{answered}",
             evidence,
             cause="start-above-end",
             next_=END_FIRST,
             seqnos=(start, end),
-            shared=shared,
-            facts=facts,
+            shared=f"start is above the end{answered}",
+            facts={"start": start, "end": end},
         )
-    marker = requests_in_order.bare_snapshot(index, low, high)
-    cause = (
-        "marker-without-item"
-        if marker is not None
-        else "start-above-snapshot"
-        if start > high
-        else "start-below-snapshot"
-    )
-    advice = None
+    cause = "start-above-snapshot" if start > high else "start-below-snapshot"
+    marker, advice = requests_in_order.bare_snapshot(index, low, high), None
     if marker is not None:
+        cause = "marker-without-item"
         evidence.append(context.marker(marker))
         advice = f"store a snapshot only with its first item; resume with snapshot {start}–{start}"
-    message = f"start {start} is not in snapshot {low}–{high}{answered}"
     return occurrence(
         context,
         number,
         "bad-stream-range",
-        message,
+        f"start {start} is not in snapshot {low}–{high}{answered}",
         evidence,
         cause=cause,
         next_=advice,
@@ -537,12 +527,7 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     noop = context.session(connection).controls.get("enable_noop")
     if noop is not None and noop.status is not None:
         return noop.status != "success"
-    connection_row = context.tracker.state.connections[connection]
-    return (
-        connection_row.is_known == 1
-        and connection_row.losses[0] == 0
-        and connection_row.losses[1] == 0
-    )
+    return context.tracker.state.is_whole(connection)
 
 
 def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) -> int | None:

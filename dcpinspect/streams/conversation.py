@@ -36,7 +36,6 @@ from dcpinspect.streams.session_messages import (
     REQUESTS,
     SessionMessage,
     read_answer,
-    read_request,
 )
 from dcpinspect.tables.messages import MessageBatch
 
@@ -177,7 +176,7 @@ class Conversation(Portable):
                 )
                 read_answer(message)
             else:
-                read_request(message)
+                REQUESTS[opcode](message)
                 message.requested = session.waiting.get(message.row)
             if opcode in _NEWS:
                 features = (

@@ -31,6 +31,14 @@ class NameNumbers:
         return self._numbers.get(name, -1)
 
 
+def by_value(values: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Yields each different value, rising, with the rows that have it, in order."""
+    order = np.argsort(values, kind="stable")
+    different, starts = np.unique(values[order], return_index=True)
+    if len(values):
+        yield from zip(different.tolist(), np.split(order, starts[1:]), strict=True)
+
+
 class GroupedRows:
     """Numbers of rows, grouped by the owner that the rows belong to."""
 
@@ -115,12 +123,11 @@ class Groups:
 
     def greatest(self, values: IntArray) -> IntArray:
         """Returns the greatest of the values of each group's rows."""
-        maxima: IntArray = (
+        return (
             np.maximum.reduceat(values[self.rows], self.begins)
             if len(self)
             else np.zeros(0, dtype=np.int64)
         )
-        return maxima
 
     def greatest_later(self, values: IntArray, otherwise: int) -> IntArray:
         """Returns, for each row, the greatest value of the rows behind it in its group;
@@ -143,5 +150,4 @@ class Groups:
         """Returns the sum of the values of each group's rows."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
-        total: IntArray = np.add.reduceat(values[self.rows].astype(np.int64), self.begins)
-        return total
+        return np.add.reduceat(values[self.rows].astype(np.int64), self.begins)

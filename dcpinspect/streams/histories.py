@@ -27,7 +27,7 @@ from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval, Intervals
 from dcpinspect.streams.failover_branches import Branches
-from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers, by_value
 from dcpinspect.streams.records import GREATEST, Streams
 from dcpinspect.streams.server_reports import LOG
 
@@ -123,7 +123,7 @@ def contradictions(
     """
     contradiction_of: dict[tuple[int, int, str], Contradiction] = {}
     for block in _blocks(changes, pairs):
-        for pair, cause, own_changes, other_changes in block.differences(since):
+        for pair, cause, own_changes, other_changes in _differences(*block, since):
             contradiction = contradiction_of.setdefault(
                 (pair.first, pair.second, cause), Contradiction((pair.first, pair.second), cause)
             )
@@ -135,69 +135,55 @@ def contradictions(
     return list(contradiction_of.values())
 
 
-class _Block:
-    """Pairs that are compared at once, with the changes of their streams: many pairs have only few
-    changes each.
+def _differences(
+    pairs: StreamPairs, changes_of: Mapping[int, Changes], since: int
+) -> Iterator[tuple[StreamPair, str, Changes, Changes]]:
+    """Yields (pair, cause, changes of the first, changes of the second) of what differs.
+
+    ``changes_of``: the changes by stream.
     """
-
-    def __init__(self, pairs: StreamPairs, changes: Mapping[int, Changes]) -> None:
-        """``changes``: the changes by stream."""
-        self.pairs, self._changes = pairs, changes
-
-    def differences(self, since: int) -> Iterator[tuple[StreamPair, str, Changes, Changes]]:
-        """Yields (pair, cause, changes of the first, changes of the second) of what differs."""
-        table_number = {stream: number for number, stream in enumerate(self._changes)}
-        tables = [_first_of_each(table) for table in self._changes.values()]
-        changes = Changes.joined(tables)
-        bounds = np.cumsum([0, *map(len, tables)])
-        seqnos, rank = np.unique(changes.seqno, return_inverse=True)
-        key = np.repeat(np.arange(len(tables)), np.diff(bounds)) * (len(seqnos) + 1) + rank  # rises
-        firsts, seconds, lows, highs, alike = (
-            getattr(self.pairs, name) for name in ("first", "second", "low", "high", "are_alike")
+    table_number = {stream: number for number, stream in enumerate(changes_of)}
+    # the first change of each seqno, in rising order
+    tables = [table[np.unique(table.seqno, return_index=True)[1]] for table in changes_of.values()]
+    changes = Changes.joined(tables)
+    seqnos, rank = np.unique(changes.seqno, return_inverse=True)
+    step = len(seqnos) + 1
+    key = np.repeat(np.arange(len(tables)), [*map(len, tables)]) * step + rank  # rises
+    firsts, seconds = (
+        np.array([table_number[stream] for stream in column.tolist()])
+        for column in (pairs.first, pairs.second)
+    )
+    first = np.searchsorted(key, firsts * step + np.searchsorted(seqnos, pairs.low))
+    behind = np.searchsorted(key, firsts * step + np.searchsorted(seqnos, pairs.high, "right"))
+    of_one, pair = numbers_of(first, behind - first)
+    wanted_key = seconds[pair] * step + rank[of_one]
+    of_two = np.minimum(np.searchsorted(key, wanted_key), max(0, len(key) - 1))
+    has_both = key[of_two] == wanted_key
+    pair, of_one, of_two = pair[has_both], of_one[has_both], of_two[has_both]
+    first_changes, second_changes = changes[of_one], changes[of_two]
+    is_new = np.maximum(first_changes.row, second_changes.row) > since
+    cause = np.full(len(pair), -1)
+    for number, differs in enumerate(_differing(first_changes, second_changes)):
+        is_chosen = is_new & differs & (cause < 0)
+        if CAUSES[number] == "value":
+            is_chosen &= pairs.are_alike[pair] != 0
+        cause[is_chosen] = number
+    differing = np.flatnonzero(cause >= 0)
+    for code, rows in by_value(pair[differing] * len(CAUSES) + cause[differing]):
+        yield (
+            pairs[code // len(CAUSES)],
+            CAUSES[code % len(CAUSES)],
+            first_changes[differing[rows]],
+            second_changes[differing[rows]],
         )
-        firsts, seconds = (
-            np.array([table_number[stream] for stream in column.tolist()])
-            for column in (firsts, seconds)
-        )
-        step = len(seqnos) + 1
-        first = np.searchsorted(key, firsts * step + np.searchsorted(seqnos, lows))
-        count = (
-            np.searchsorted(key, firsts * step + np.searchsorted(seqnos, highs, "right")) - first
-        )
-        of_one, pair = numbers_of(first, count)
-        wanted_key = seconds[pair] * step + rank[of_one]
-        of_two = np.minimum(np.searchsorted(key, wanted_key), max(0, len(key) - 1))
-        has_both = key[of_two] == wanted_key
-        pair, of_one, of_two = pair[has_both], of_one[has_both], of_two[has_both]
-        first_changes, second_changes = changes[of_one], changes[of_two]
-        is_new = np.maximum(first_changes.row, second_changes.row) > since
-        cause = np.full(len(pair), -1)
-        for number, differs in enumerate(_differing(first_changes, second_changes)):
-            is_chosen = (
-                is_new
-                & differs
-                & (cause < 0)
-                & (alike[pair] != 0 if CAUSES[number] == "value" else True)
-            )
-            cause[is_chosen] = number
-        differing = np.flatnonzero(cause >= 0)
-        group = pair[differing] * len(CAUSES) + cause[differing]
-        order = np.argsort(group, kind="stable")
-        groups, starts = np.unique(group[order], return_index=True)
-        for code, rows in (
-            zip(groups.tolist(), np.split(differing[order], starts[1:]), strict=True)
-            if len(groups)
-            else ()
-        ):
-            yield (
-                self.pairs[code // len(CAUSES)],
-                CAUSES[code % len(CAUSES)],
-                first_changes[rows],
-                second_changes[rows],
-            )
 
 
-def _blocks(changes: Callable[[int], Changes], pairs: StreamPairs) -> Iterator[_Block]:
+def _blocks(
+    changes: Callable[[int], Changes], pairs: StreamPairs
+) -> Iterator[tuple[StreamPairs, Mapping[int, Changes]]]:
+    """Yields pairs that are compared at once, with the changes of their streams: many pairs have
+    only few changes each.
+    """
     changes_of: dict[int, Changes] = {}
     begin = size = 0
     for pair_number, both in enumerate(
@@ -208,15 +194,10 @@ def _blocks(changes: Callable[[int], Changes], pairs: StreamPairs) -> Iterator[_
                 changes_of[stream] = changes(stream)
             size += len(changes_of[stream])
         if size > _AT_ONCE:
-            yield _Block(pairs[begin : pair_number + 1], changes_of)
+            yield pairs[begin : pair_number + 1], changes_of
             changes_of, begin, size = {}, pair_number + 1, 0
     if begin < len(pairs):
-        yield _Block(pairs[begin:], changes_of)
-
-
-def _first_of_each(table: Changes) -> Changes:
-    """Returns the first change of each seqno, in rising order."""
-    return table[np.unique(table.seqno, return_index=True)[1]]
+        yield pairs[begin:], changes_of
 
 
 class Histories:

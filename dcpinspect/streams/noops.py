@@ -158,16 +158,12 @@ class Noops(Follower):
             interval = session.noop_interval
             peer.limit = noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
-            peer.silence = silence_ns(interval) if is_known and interval is not None else NEVER
+            # so long may a producer be silent that sends a noop every ``interval`` seconds
+            peer.silence = max(PATIENCE_NS, int(2e9 * interval)) if interval and is_known else NEVER
             if is_known:
                 peer.since = max(
                     session.controls[key].row for key in ("enable_noop", "set_noop_interval")
                 )
-
-
-def silence_ns(interval: float) -> int:
-    """Returns how long a producer may be silent that sends a noop every ``interval`` seconds."""
-    return max(PATIENCE_NS, int(2e9 * interval))
 
 
 def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
@@ -200,5 +196,4 @@ def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
 
 
 def _is_producers(direction: IntArray, producer: IntArray) -> IntArray:
-    is_producers: IntArray = np.where(producer < 0, -1, direction == producer)
-    return is_producers
+    return np.where(producer < 0, -1, direction == producer)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.streams.grouping import by_value
 from dcpinspect.streams.record_codes import IN_OSO, IS_LOST
 from dcpinspect.streams.records import Gaps, OsoSeqnos, Snapshots
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
@@ -56,11 +57,8 @@ class OutOfOrder:
         """Takes seqnos as the kernel wrote them, in order of arrival; call with every batch.
         Returns what is missing in the snapshots that are over.
         """
-        if len(seqnos):
-            order = np.argsort(seqnos.snapshot, kind="stable")
-            numbers, first = np.unique(seqnos.snapshot[order], return_index=True)
-            for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-                self._running.setdefault(number, ReceivedSeqnos()).add(seqnos.seqno[rows])
+        for number, rows in by_value(seqnos.snapshot):
+            self._running.setdefault(number, ReceivedSeqnos()).add(seqnos.seqno[rows])
         over = [number for number in self._running if snapshots.state[number] != OPEN]
         ranges_of = {number: self._running.pop(number).merged() for number in over}
         return Gaps.joined(

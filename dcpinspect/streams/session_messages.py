@@ -7,7 +7,7 @@ read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,11 +156,6 @@ class SessionMessage:
         waiting[self.row] = request
 
 
-def read_request(message: SessionMessage) -> None:
-    """Takes what a request says."""
-    REQUESTS[message.opcode](message)
-
-
 def read_answer(message: SessionMessage) -> None:
     """Takes what an answer says."""
     if message.specific == Status.NOT_MY_VBUCKET:
@@ -180,7 +175,13 @@ def _state_asked(message: SessionMessage) -> None:
 
 
 def _set_vbucket_asked(message: SessionMessage) -> None:
-    message.wait(_state_set(message.batch, message.index))
+    """Remembers the state that is asked for, in one byte or, by older clients, in four; None where
+    nobody can read it.
+    """
+    batch, index = message.batch, message.index
+    start, size = int(batch.decoded.extras_at[index]), int(batch.decoded.extras_size[index])
+    extras = batch.data[start : start + size].tobytes()
+    message.wait(int.from_bytes(extras) if size in (1, 4) else None)
 
 
 def _hello_asked(message: SessionMessage) -> None:
@@ -270,13 +271,9 @@ def _redirected(message: SessionMessage) -> None:
     """Reads the cluster map in the answer of a node that does not have the vbucket: the map may say
     which node has it.
     """
-    nodes, own = message.maps.read(message.document, message.batch.redactor)
-    if not nodes:
-        return
-    session, vbucket = message.session, message.vbucket
-    session.cluster_map = ActiveVbuckets(nodes, message.message_place, own)
-    if vbucket is not None and (vbucket in session.redirects or len(session.redirects) < _MOST):
-        session.redirects[vbucket] = nodes.get(vbucket)
+    nodes, redirects, vbucket = _cluster_map(message), message.session.redirects, message.vbucket
+    if nodes and vbucket is not None and (vbucket in redirects or len(redirects) < _MOST):
+        redirects[vbucket] = nodes.get(vbucket)
 
 
 def _reason_given(message: SessionMessage) -> None:
@@ -384,10 +381,11 @@ def _failover_log(message: SessionMessage) -> None:
         )
 
 
-def _cluster_map(message: SessionMessage) -> None:
+def _cluster_map(message: SessionMessage) -> Mapping[int, str | None]:
     nodes, own = message.maps.read(message.document, message.batch.redactor)
     if nodes:
         message.session.cluster_map = ActiveVbuckets(nodes, message.message_place, own)
+    return nodes
 
 
 def _manifest(message: SessionMessage) -> None:
@@ -425,7 +423,7 @@ def _all_seqnos(message: SessionMessage) -> None:
             _high_seqno(session, vbucket, HighSeqno(seqno, message_place))
 
 
-GOOD_ANSWERS: dict[int, Callable[[SessionMessage], None]] = {
+GOOD_ANSWERS: dict[int, Callable[[SessionMessage], object]] = {
     Opcode.HELLO: _hello_answered,
     Opcode.VERSION: _version,
     Opcode.SET_VBUCKET: _state_was_set,
@@ -455,14 +453,6 @@ def _effect(key: str, value: str) -> list[tuple[int, int]]:
     if key == "enable_out_of_order_snapshots":
         return [(FACT_OSO, int(value in ("true", "true_with_seqno_advanced")))]
     return []
-
-
-def _state_set(batch: MessageBatch, row: int) -> int | None:
-    """Returns the state that a SET_VBUCKET asks for, in one byte or, by older clients, in four;
-    None where nobody can read it.
-    """
-    start, size = int(batch.decoded.extras_at[row]), int(batch.decoded.extras_size[row])
-    return int.from_bytes(batch.data[start : start + size].tobytes()) if size in (1, 4) else None
 
 
 def _replaced(raw: bytes, redactor: Redactor | None) -> str:

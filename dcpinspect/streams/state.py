@@ -166,15 +166,16 @@ class ReadingState(Tables, Portable):
         producers = np.where(turns.connection[later] == connection, turns.before[later], producers)
         return np.where(past > first, turns.after[past - 1], producers)
 
+    def is_whole(self, connection: int) -> bool:
+        """Returns whether a connection was captured from its handshake on, without any loss."""
+        row = self.connections[connection]
+        return row.is_known == 1 and not row.losses[0] and not row.losses[1]
+
     def unmet(self, connections: IntArray) -> IntArray:
         """Returns the numbers among ``connections`` that were not met yet, without repeats."""
         is_met = self.connections.is_met
-        is_new = (
-            is_met[np.minimum(connections, len(is_met) - 1)] == 0
-            if len(is_met)
-            else np.ones(len(connections), dtype=np.bool_)
-        )
-        is_new |= connections >= len(is_met)
+        is_new = connections >= len(is_met)
+        is_new[~is_new] = is_met[connections[~is_new]] == 0
         return unique(connections[is_new])
 
     def make_room(self) -> bool:

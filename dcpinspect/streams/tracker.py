@@ -409,9 +409,8 @@ class Tracker(Portable):
                 if self._recent is not None and disputes.pairs
                 else None
             )
-            comparisons = self._with_comparisons(
-                disputes.setting_after(found_events, self._subscriptions(disputes, tables.streams))
-            )
+            asked = {number: self.subscription_of(number) for number in disputes.streams}
+            comparisons = self._with_comparisons(disputes.setting_after(found_events, asked))
         return ExplainedGaps(tables, gaps, cause, comparisons, facts, self.conversation.sessions)
 
     def _amounts(self, gaps: ExplainedGaps) -> tuple[IntArray, Amounts]:
@@ -668,7 +667,8 @@ class Tracker(Portable):
         if not disputes.pairs:
             return None
         found_events = look(disputes.event_query())
-        comparisons = disputes.setting_after(found_events, self._subscriptions(disputes, streams))
+        asked = {number: self.subscription_of(number) for number in disputes.streams}
+        comparisons = disputes.setting_after(found_events, asked)
         self._comparisons = self._with_comparisons(
             {
                 gap: comparison
@@ -692,30 +692,16 @@ class Tracker(Portable):
         """Returns the newest uuid that the server named for each stream; 0 where it named none."""
         return Branches.from_logs(self.conversation.logs).newest[streams.log]
 
-    def _subscriptions(self, disputes: Disputes, streams: Streams) -> dict[int, Subscription]:
-        subscriptions = {}
-        for number in disputes.streams:
-            stream = streams[number]
-            connection = stream.connection
-            connection_row = self.state.connections[connection]
-            is_whole = (
-                bool(connection_row.is_known)
-                and not connection_row.losses[0]
-                and not connection_row.losses[1]
-            )
-            filter_ = (
-                self.conversation.filters[stream.request.filter]
-                if stream.request.filter >= 0
-                else None
-            )
-            is_asked = stream.request.is_captured != 0 and stream.request.filter != CUT_VALUE
-            subscriptions[number] = subscription(
-                self.conversation.session_of(connection),
-                filter_,
-                is_asked=bool(is_asked),
-                is_whole=is_whole,
-            )
-        return subscriptions
+    def subscription_of(self, stream: int) -> Subscription:
+        """Returns what a stream asks for."""
+        row, conversation = self.state.known_tables.streams[stream], self.conversation
+        request = row.request
+        return subscription(
+            conversation.sessions.get(row.connection) or Session(),
+            conversation.filters[request.filter] if request.filter >= 0 else None,
+            is_asked=bool(request.is_captured != 0 and request.filter != CUT_VALUE),
+            is_whole=self.state.is_whole(row.connection),
+        )
 
     def _meet(self, batch: MessageBatch) -> None:
         numbers = self.state.unmet(batch.connection)

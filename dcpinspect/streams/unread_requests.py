@@ -5,7 +5,7 @@ vbucket they ask for.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -42,7 +42,9 @@ class UnreadRequests:
             if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):
                 self.streams &= streams.connection != number
         times_of: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for connection, vbucket, time_ns in _times_asked(streams[self.streams]):
+        unread = streams[self.streams]
+        columns = (unread.connection, unread.vbucket, unread.opened.time)
+        for connection, vbucket, time_ns in zip(*(c.tolist() for c in columns), strict=True):
             if connection in clients:
                 times_of[clients[connection], vbucket].append(time_ns)
         for connection, session in sessions.items():
@@ -61,15 +63,6 @@ class UnreadRequests:
             return False
         first = int(np.searchsorted(times, since_ns, side="right"))
         return first < len(times) and (until_ns is None or bool(times[first] < until_ns))
-
-
-def _times_asked(streams: Streams) -> Iterator[tuple[int, int, int]]:
-    return zip(
-        streams.connection.tolist(),
-        streams.vbucket.tolist(),
-        streams.opened.time.tolist(),
-        strict=True,
-    )
 
 
 def _has_no_ids(sight: Visibility, connection: int, session: Session) -> bool:

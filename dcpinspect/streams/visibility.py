@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.streams.grouping import by_value
 from dcpinspect.streams.hole_capacity import MESSAGE, REQUEST, may_move
 from dcpinspect.streams.record_codes import BY_START, POSITION_UNSURE, UPR_LAYOUT
 from dcpinspect.streams.records import (
@@ -359,13 +360,8 @@ class Visibility:
     @cached_property
     def _lost(self) -> Mapping[tuple[int, int], _Lost]:
         losses = self._losses
-        if not len(losses):
-            return {}
-        owner = 2 * losses.connection + losses.direction
-        order = np.argsort(owner, kind="stable")
-        different, starts = np.unique(owner[order], return_index=True)
         losses_of = {}
-        for number, loss_rows in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, loss_rows in by_value(2 * losses.connection + losses.direction):
             over_ns = np.maximum.accumulate(losses.after_time[loss_rows])
             sizes = losses.end[loss_rows] - losses.start[loss_rows]
             losses_of[number >> 1, number & 1] = _Lost(

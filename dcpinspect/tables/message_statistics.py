@@ -166,13 +166,12 @@ class MessageStats:
             }
         for command in _most_first(self._counts):
             if self._answers.count(command):
-                numbers = _numbers(self._answers, command)
                 yield {
                     "section": "answers",
                     "name": command_name(command),
                     "count": self._answers.count(command),
                     "unit": "ns",
-                    **numbers,
+                    **_numbers(self._answers, command),
                 }
         yield from self._throughput()
 
@@ -267,13 +266,10 @@ class MessageStats:
         total = max(1, int(self._bytes.sum()))
         for command in _most_first(self._counts):
             size = int(self._bytes[command])
-            about = {
+            yield {
                 "section": "commands",
                 "name": command_name(command),
                 "side": command_side(command),
-            }
-            yield {
-                **about,
                 "count": int(self._counts[command]),
                 "bytes": size,
                 "share": size / total,
