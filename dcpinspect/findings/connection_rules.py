@@ -10,7 +10,7 @@ from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import FindingKey, Occurrence, Whose, captured
+from dcpinspect.findings.finding import FindingKey, Occurrence, captured
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.control_keys import control_key
@@ -142,46 +142,32 @@ def _session(context: Context, link: TcpConnection) -> Iterator[Occurrence]:
             captured([context.said_place(link.number, session.hello_asked)]),
         )
     for key, control in session.controls.items():
-        is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
-        if is_refused and is_known:
-            message = f"control {key}={control.value} was refused: {control.status}"
-            is_above = (
+        is_refused, known_key = control.status not in (None, "success"), control_key(key)
+        evidence = captured([context.said_place(link.number, control.request)])
+        if known_key is None:
+            answered = f", answered with {control.status}" if is_refused else ""
+            message = f"control {key} is not known{answered}"
+            yield Occurrence("control-unknown-key", message, link.number, evidence, cause=key)
+        elif is_refused:
+            next_ = None
+            if control.status == "einval" and context.versions(link.number).has(key) is False:
+                next_ = f"servers know it from {known_key.since} on; a consumer must not rely on it"
+            elif (
                 key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
-            )
-            known_key = control_key(key)
-            is_newer = (
-                known_key is not None
-                and control.status == "einval"
-                and context.versions(link.number).has(key) is False
-            )
-            next_ = (
-                f"ask for {MOST_WINDOW:,} bytes at most, in the consumer's settings or in its code: "
-                "servers from 7.6 on refuse a larger window"
-                if is_above
-                else None
-            )
-            next_ = (
-                f"servers know it from {known_key.since} on; a consumer must not rely on it"
-                if known_key is not None and is_newer
-                else next_
-            )
-            whose: Whose = "normal" if session.is_replication else "unknown"
+            ):
+                next_ = (
+                    f"ask for {MOST_WINDOW:,} bytes at most, in the consumer's settings or in its "
+                    "code: servers from 7.6 on refuse a larger window"
+                )
             yield Occurrence(
                 "control-rejected",
-                message,
+                f"control {key}={control.value} was refused: {control.status}",
                 link.number,
-                captured([context.said_place(link.number, control.request)]),
+                evidence,
                 cause=key,
                 next=next_,
-                whose=whose,
+                whose="normal" if session.is_replication else "unknown",
             )
-        if not is_known:
-            message = (
-                f"control {key} is not "
-                f"known{f', answered with {control.status}' if is_refused else ''}"
-            )
-            evidence = captured([context.said_place(link.number, control.request)])
-            yield Occurrence("control-unknown-key", message, link.number, evidence, cause=key)
 
 
 def _unseen(link: TcpConnection) -> Occurrence:
@@ -211,61 +197,42 @@ _SENT = {"c2s": "sent by the client", "s2c": "sent by the server"}
 
 
 def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
-    name = DIRECTIONS[direction_coverage.direction]
-    lost = max(0, direction_coverage.lost - direction_coverage.cut)
+    number, direction = direction_coverage.connection, direction_coverage.direction
+    name, link = DIRECTIONS[direction], context.by_number.get(number)
+    cut, filled = direction_coverage.cut, direction_coverage.filled
+    lost = max(0, direction_coverage.lost - cut)
+    # else another reason is told, which is none of the capture's size
     if (
-        lost + direction_coverage.filled
-        and direction_coverage.connection in context.by_number
-        and not _is_told(
-            context.by_number[direction_coverage.connection], direction_coverage.direction
-        )
+        lost + filled
+        and link is not None
+        and not (link.unseen == direction or link.unproven[direction] >= _LEAST_SEGMENT)
     ):
         # nobody counts which holes snaplen made
-        where = (
-            f" in {counted(direction_coverage.holes, 'hole')}"
-            if not direction_coverage.cut
-            else " beside what was cut off"
+        holes = (
+            "beside what was cut off" if cut else f"in {counted(direction_coverage.holes, 'hole')}"
         )
-        late = (
-            [f"{counted(direction_coverage.filled, 'byte')} came too late to be read"]
-            if direction_coverage.filled
-            else []
+        first_hole = direction_coverage.first_hole
+        is_never_acked = first_hole is not None and 0 < link.acked[direction] <= first_hole
+        parts = (
+            f"{counted(lost, 'byte')} {holes}" if lost else "",
+            f"{counted(filled, 'byte')} came too late to be read" if filled else "",
+            _SENT[name],
+            "which no captured packet acknowledges" if is_never_acked else "",
         )
-        link = context.by_number[direction_coverage.connection]
-        acked, first_hole = link.acked[direction_coverage.direction], direction_coverage.first_hole
-        is_never_acked = first_hole is not None and 0 < acked <= first_hole
-        fate = ["which no captured packet acknowledges"] if is_never_acked else []
-        message = ", ".join(
-            [*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name], *fate]
-        )
-        evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)
         next_ = _NEVER_ARRIVED if is_never_acked else None
-        if direction_coverage.filled:
-            next_ = _ALONE if direction_coverage.cut else _SORT
+        if filled:
+            next_ = _ALONE if cut else _SORT
         yield Occurrence(
             "capture-hole",
-            message,
-            direction_coverage.connection,
-            tuple(evidence),
+            ", ".join(filter(None, parts)),
+            number,
+            tuple(context.first_losses(number, direction)),
             cause=name,
             next=next_,
         )
-    if direction_coverage.cut:
-        message = f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length"
-        yield Occurrence(
-            "capture-cut",
-            f"{message}, {_SENT[name]}",
-            direction_coverage.connection,
-            (),
-            cause=name,
-        )
-
-
-def _is_told(link: TcpConnection, direction: int) -> bool:
-    """Returns whether a reason is told why bytes of a direction are missing, and it is none of the
-    capture's size.
-    """
-    return link.unseen == direction or link.unproven[direction] >= _LEAST_SEGMENT
+    if cut:
+        message = f"{counted(cut, 'byte')} cut off by the snapshot length, {_SENT[name]}"
+        yield Occurrence("capture-cut", message, number, (), cause=name)
 
 
 def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:

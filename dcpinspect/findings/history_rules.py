@@ -4,9 +4,9 @@ log, no entry at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, zip_longest
 from operator import attrgetter
 
@@ -178,7 +178,11 @@ def _all_loops(
         several = list(_loops(context, in_order, rolled_back))
         for rounds, then in zip_longest(several, several[1:]):
             yield _of_loop(context, in_order, rounds, then[0] if then else None)
-        yield from _end_loop(context, in_order, ended)
+        start = context.streams.request.start
+        runs = _runs(ended, lambda before, number: bool(start[number] <= start[before]))
+        for rounds, then in zip_longest(runs, runs[1:]):
+            if len(rounds) > 1:
+                yield _end_loop(context, in_order, rounds, then[0] if then else None)
 
 
 def _are_rollbacks(context: Context) -> BoolArray:
@@ -531,14 +535,20 @@ class InOrder:
 
 
 def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Sequence[int]]:
-    rounds = list(rolled[:1])
-    for number in [*rolled[1:], None]:
-        if number is not None and _is_again(context, in_order, rounds[-1], number):
-            rounds.append(number)
-            continue
+    for rounds in _runs(rolled, partial(_is_again, context, in_order)):
         if _is_loop(context, in_order, rounds):
             yield rounds
-        rounds = [number] if number is not None else []
+
+
+def _runs(numbers: Sequence[int], goes_on: Callable[[int, int], bool]) -> list[list[int]]:
+    """Returns numbers in runs: ``goes_on`` says of two whether the second belongs to the first."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and goes_on(runs[-1][-1], number):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
 
 
 def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> bool:
@@ -649,58 +659,35 @@ def _of_loop(
     return replace(loop, rows=rows, time_ns=times[0], connections=connections)
 
 
-def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iterator[Occurrence]:
-    streams = context.streams
-    rounds = list(ended[:1])
-    for number in [*ended[1:], None]:
-        if (
-            number is not None
-            and streams.request.start[number] <= streams.request.start[rounds[-1]]
-        ):
-            rounds.append(number)
-            continue
-        if len(rounds) > 1:
-            times = [streams[stream_number].finished.time for stream_number in rounds]
-            again = in_order.repeated_since(rounds[0])
-            spent = duration(times[-1] - times[0])
-            message = (
-                f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
-            )
-            evidence = [
-                context.stream_place(streams[stream_number], streams[stream_number].finished)
-                for stream_number in (rounds[-1], *rounds[:2])
-            ]
-            is_bare = context.has_collections(streams[rounds[-1]].connection) is False
-            advice = ADVICE["stream-end" if is_bare else "repeated"]
-            shared = "ended for a rollback again and again"
-            is_over = _is_over(context, in_order, rounds)
-            to = streams[rounds[-1]].request.start
-            explains = in_order.explained(context, rounds, to, rounds[-1] if is_over else number)
-            loop = occurrence(
-                context,
-                rounds[-1],
-                "rollback-loop",
-                message,
-                evidence,
-                cause="stream-end",
-                next_=advice,
-                seqnos=(plain(streams.request.start[rounds[-1]]),),
-                shared=shared,
-                explains=explains,
-                facts={
-                    "requested start": plain(streams.request.start[rounds[-1]]),
-                    "times": len(rounds),
-                    "items sent again": again,
-                },
-                is_over=is_over,
-            )
-            yield replace(
-                loop,
-                rows=_rows(streams.finished.row[rounds]),
-                time_ns=times[0],
-                connections=set(streams.connection[rounds].tolist()),
-            )
-        rounds = [number] if number is not None else []
+def _end_loop(
+    context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None
+) -> Occurrence:
+    """Returns the occurrence of streams that end for a rollback. ``then``: as for ``_of_loop``."""
+    streams, last = context.streams, rounds[-1]
+    times = [streams[number].finished.time for number in rounds]
+    again = in_order.repeated_since(rounds[0])
+    spent = duration(times[-1] - times[0])
+    is_bare = context.has_collections(streams[last].connection) is False
+    is_over, to = _is_over(context, in_order, rounds), streams[last].request.start
+    loop = occurrence(
+        context,
+        last,
+        "rollback-loop",
+        f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again",
+        [
+            context.stream_place(streams[number], streams[number].finished)
+            for number in (last, *rounds[:2])
+        ],
+        cause="stream-end",
+        next_=ADVICE["stream-end" if is_bare else "repeated"],
+        seqnos=(plain(to),),
+        shared="ended for a rollback again and again",
+        explains=in_order.explained(context, rounds, to, last if is_over else then),
+        facts={"requested start": plain(to), "times": len(rounds), "items sent again": again},
+        is_over=is_over,
+    )
+    rows, connections = _rows(streams.finished.row[rounds]), streams.connection[rounds].tolist()
+    return replace(loop, rows=rows, time_ns=times[0], connections=set(connections))
 
 
 def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool | None:

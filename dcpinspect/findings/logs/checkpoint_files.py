@@ -15,7 +15,7 @@ with ``key`` or ``id``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ import orjson
 from dcpinspect.errors import CaptureError
 from dcpinspect.findings.logs.log_lines import TextFile
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -36,8 +37,8 @@ _DEEPEST = 4
 _KEY = re.compile(r".*:(?:checkpoint:|dcp_ck:(?:.*:)?)(\d{1,5})(?:#.*)?", re.DOTALL)
 """The key of a document, with its vbucket; what follows a # only moves it to its vbucket."""
 _MASK = 2**64 - 1
-_Values = tuple[str, int, int, int, int, int, str | None]
-"""A ``Checkpoint`` without its file."""
+_Values = tuple[str, int, Sequence[int], str | None]
+"""Consumer, vbucket, numbers and bucket of a ``Checkpoint``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,10 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
     try:
         for document in _documents(path, text):
             checkpoints += (
-                Checkpoint(path, *values) for values in _checkpoints_in(document, None, _DEEPEST)
+                Checkpoint(path, consumer, vbucket, seqno, uuid, start, end, bucket)
+                for consumer, vbucket, (seqno, uuid, start, end), bucket in _checkpoints_in(
+                    document, None, _DEEPEST
+                )
             )
             if len(checkpoints) > MOST_CHECKPOINTS:
                 raise CaptureError(path, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
@@ -195,6 +199,20 @@ def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
     return value & _MASK
 
 
+def _numbers(document: Any, paths: str) -> list[int]:
+    """Returns the numbers at these paths of members, which are joined by dots."""
+    return [_number(document, *path.split(".")) for path in words_of(paths)]
+
+
+def _known(vbucket: int | None, of_whom: str = "") -> int:
+    if vbucket is None:
+        raise UnreadableError(
+            f"a checkpoint {of_whom}does not say of which vbucket it is; give an object of such "
+            "documents by key"
+        )
+    return vbucket
+
+
 def _kafka(document: Any, _: int | None) -> Iterator[_Values]:
     is_pair = isinstance(document, list)
     partition = document[0][1] if is_pair else document["partition"]
@@ -203,92 +221,43 @@ def _kafka(document: Any, _: int | None) -> Iterator[_Values]:
         return  # because the offset was deleted
     vbucket, seqno = _vbucket(partition.get("partition")), _number(offset, "bySeqno")
     uuid = _number(offset, "vbuuid", otherwise=0)
-    snapshot = (
-        _number(offset, "snapshotStartSeqno", otherwise=seqno),
-        _number(offset, "snapshotEndSeqno", otherwise=seqno),
-    )
+    start = _number(offset, "snapshotStartSeqno", otherwise=seqno)
+    end = _number(offset, "snapshotEndSeqno", otherwise=seqno)
     bucket = partition.get("bucket")
-    yield (
-        "Kafka connector",
-        vbucket,
-        seqno,
-        uuid,
-        *snapshot,
-        bucket if isinstance(bucket, str) else None,
-    )
+    known_bucket = bucket if isinstance(bucket, str) else None
+    yield "Kafka connector", vbucket, (seqno, uuid, start, end), known_bucket
+
+
+_UUID_AND_SNAPSHOT = "seqno vbuuid snapshot.startSeqno snapshot.endSeqno"
 
 
 def _elasticsearch(document: Any, _: int | None) -> Iterator[_Values]:
     for name, checkpoint in document["vbuckets"].items():
-        yield _with_uuid("Elasticsearch connector", _vbucket(name), checkpoint)
+        vbucket = _vbucket(name)
+        yield "Elasticsearch connector", vbucket, _numbers(checkpoint, _UUID_AND_SNAPSHOT), None
 
 
 def _go_dcp(document: Any, vbucket: int | None) -> Iterator[_Values]:
-    if vbucket is None:
-        raise UnreadableError(
-            "a checkpoint does not say of which vbucket it is; give an object of such "
-            "documents by key"
-        )
-    yield _with_uuid("Elasticsearch connector or go-dcp", vbucket, document["checkpoint"])
-
-
-def _with_uuid(consumer: str, vbucket: int, checkpoint: Any) -> _Values:
-    snapshot = (
-        _number(checkpoint, "snapshot", "startSeqno"),
-        _number(checkpoint, "snapshot", "endSeqno"),
-    )
-    return (
-        consumer,
-        vbucket,
-        _number(checkpoint, "seqno"),
-        _number(checkpoint, "vbuuid"),
-        *snapshot,
-        None,
-    )
+    known_vbucket, consumer = _known(vbucket), "Elasticsearch connector or go-dcp"
+    yield consumer, known_vbucket, _numbers(document["checkpoint"], _UUID_AND_SNAPSHOT), None
 
 
 def _sync_gateway(document: Any, _: int | None) -> Iterator[_Values]:
     for name, meta in document["DCPMeta"].items():
-        snapshot = _number(meta, "SnapStartSeqNo"), _number(meta, "SnapEndSeqNo")
-        yield (
-            "Sync Gateway",
-            _vbucket(name),
-            _number(meta, "StartSeqNo"),
-            _number(meta, "VbUUID"),
-            *snapshot,
-            None,
-        )
+        numbers = _numbers(meta, "StartSeqNo VbUUID SnapStartSeqNo SnapEndSeqNo")
+        yield "Sync Gateway", _vbucket(name), numbers, None
 
 
 def _cbgt(document: Any, vbucket: int | None) -> Iterator[_Values]:
-    if vbucket is None:
-        raise UnreadableError(
-            "a checkpoint of cbgt does not say of which vbucket it is; give an object of such "
-            "documents by key"
-        )
-    log = document["failOverLog"]
+    known_vbucket, log = _known(vbucket, "of cbgt "), document["failOverLog"]
     uuid = log[0][0] if isinstance(log, list) and log and isinstance(log[0], list) and log[0] else 0
-    numbers = _number(document, "seqStart"), _number({"failOverLog": uuid}, "failOverLog")
-    yield (
-        "cbgt",
-        vbucket,
-        *numbers,
-        _number(document, "snapStart"),
-        _number(document, "snapEnd"),
-        None,
-    )
+    numbers = _numbers({**document, "failOverLog": uuid}, "seqStart failOverLog snapStart snapEnd")
+    yield "cbgt", known_vbucket, numbers, None
 
 
 def _java(document: Any, _: int | None) -> Iterator[_Values]:
     for vbucket, state in enumerate(document["ps"]):
         log = state.get("flog") if isinstance(state, dict) else None
         uuid = _number(log[0], "uuid") if isinstance(log, list) and log else 0
-        yield (
-            "Java DCP client",
-            _vbucket(vbucket),
-            _number(state, "ss"),
-            uuid,
-            _number(state, "sss"),
-            _number(state, "ses"),
-            None,
-        )
+        seqno, start, end = _numbers(state, "ss sss ses")
+        yield "Java DCP client", _vbucket(vbucket), (seqno, uuid, start, end), None
