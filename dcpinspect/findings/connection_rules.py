@@ -213,7 +213,7 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
         )
         first_hole = direction_coverage.first_hole
         is_never_acked = first_hole is not None and 0 < link.acked[direction] <= first_hole
-        parts = (
+        clauses = (
             f"{counted(lost, 'byte')} {holes}" if lost else "",
             f"{counted(filled, 'byte')} came too late to be read" if filled else "",
             _SENT[name],
@@ -224,7 +224,7 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
             next_ = _ALONE if cut else _SORT
         yield Occurrence(
             "capture-hole",
-            ", ".join(filter(None, parts)),
+            ", ".join(filter(None, clauses)),
             number,
             tuple(context.first_losses(number, direction)),
             cause=name,

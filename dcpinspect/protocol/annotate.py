@@ -373,9 +373,7 @@ class _Annotator(Annotation):
                 None,
                 decoded and decoded[0],
             )
-        field = FieldValue(
-            spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec
-        )
+        field = FieldValue.of(spec, at, size, raw, text_or_bytes(raw), depth=depth)
         if spec.kind is FieldKind.KEY and state == "unknown":
             field.meaning = "collections unknown: shown whole"
         if not has_prefix:
@@ -577,23 +575,17 @@ class _Annotator(Annotation):
             return self.hidden(spec, at, size, depth - top, is_value=top)
         raw = self.captured_bytes(at, size)
         if raw is None:
-            self._set_value(top, Value("missing", size))
-            return self._raw(
-                spec, at, size, depth - top, f"{size} bytes, not complete in the capture"
-            )
+            if top:
+                self.message.value = Value("missing", size)
+            meaning = f"{size} bytes, not complete in the capture"
+            return self._raw(spec, at, size, depth - top, meaning)
         if spec.kind is FieldKind.FLATBUFFER:
             return flatbuffer(self, spec, at, raw, depth - top, path)
         if spec.kind is FieldKind.DOCUMENT:
             return document(self, spec, at, raw, depth - top, path, datatype)
         if top:
             return plain_value(self, spec, at, raw, depth - top, path)
-        return FieldValue(
-            spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec
-        )
-
-    def _set_value(self, top: bool, value: Value) -> None:
-        if top:
-            self.message.value = value
+        return FieldValue.of(spec, at, size, raw, text_or_bytes(raw), depth=depth)
 
     def _raw(self, spec: Field, at: int, size: int, depth: int, meaning: str | None) -> FieldValue:
         raw = self.captured_bytes(at, size)
@@ -601,18 +593,8 @@ class _Annotator(Annotation):
         if self._hides(spec, held):
             return self.hidden(spec, at, size, depth, is_value=spec.name == "value")
         value = None if raw is None else text_or_bytes(raw) if spec.kind is FieldKind.TEXT else raw
-        return FieldValue(
-            spec.name,
-            spec.title,
-            at,
-            size,
-            held,
-            value,
-            meaning,
-            depth=depth,
-            spec=spec,
-            missing=raw is None,
-        )
+        is_missing = raw is None
+        return FieldValue.of(spec, at, size, held, value, meaning, depth=depth, missing=is_missing)
 
     def _left_over(self, at: int, size: int, depth: int) -> FieldValue:
         """Returns the bytes that are left over in a section."""
@@ -641,28 +623,10 @@ class _Annotator(Annotation):
         size = spec.kind.size
         raw = self.captured_bytes(at, size)
         if raw is None or len(raw) < size:
-            return FieldValue(
-                spec.name,
-                spec.title,
-                at,
-                size,
-                self.held(at, size),
-                depth=depth,
-                spec=spec,
-                missing=True,
-            )
+            return FieldValue.of(spec, at, size, self.held(at, size), depth=depth, missing=True)
         number = int.from_bytes(raw, "big", signed=spec.kind is FieldKind.I64)
-        field = FieldValue(
-            spec.name,
-            spec.title,
-            at,
-            size,
-            raw,
-            number,
-            self._meaning(spec, number),
-            depth=depth,
-            spec=spec,
-        )
+        meaning = self._meaning(spec, number)
+        field = FieldValue.of(spec, at, size, raw, number, meaning, depth=depth)
         if spec.kind in (FieldKind.UUID, FieldKind.CAS):
             field.value = f"0x{number:016x}"
         if spec.first_generation is not None and number in spec.first_generation:

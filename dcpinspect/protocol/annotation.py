@@ -70,9 +70,7 @@ class Annotation:
         meaning = f"hidden, {size} bytes" + (
             f", among them {shown_members}" if shown_members else ""
         )
-        return FieldValue(
-            spec.name, spec.title, at, size, b"", None, meaning, depth=depth, spec=spec, hidden=True
-        )
+        return FieldValue.of(spec, at, size, b"", None, meaning, depth=depth, hidden=True)
 
     def names_credentials(self, text: bytes) -> bool:
         """Returns whether a text to be shown must be hidden, because it names credentials."""
@@ -81,8 +79,9 @@ class Annotation:
     def captured_bytes(self, start: int, size: int) -> bytes | None:
         """Returns the bytes [start, start + size) if the capture has all of them, else None."""
         end = start + size
-        if any(start < gap_end and gap_start < end for gap_start, gap_end in self.missing):
-            return None
+        for gap_start, gap_end in self.missing:
+            if start < gap_end and gap_start < end:
+                return None
         return self.data[start:end]
 
     def held(self, start: int, size: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, Layout
@@ -99,6 +99,24 @@ class FieldValue:
     """Whether some of its bytes are not in the capture."""
     redacted: bool = False
     """Whether bytes and value were replaced: those on the wire hold what users store, or names."""
+
+    @classmethod
+    def of(
+        cls,
+        spec: Field,
+        offset: int,
+        size: int,
+        raw: bytes,
+        value: int | str | bytes | None = None,
+        meaning: str | None = None,
+        *,
+        depth: int,
+        missing: bool = False,
+        hidden: bool = False,
+    ) -> Self:
+        """Returns a field that a layout describes."""
+        bounds = spec.name, spec.title, offset, size
+        return cls(*bounds, raw, value, meaning, (), depth, spec, "", hidden, False, None, missing)
 
     def __repr__(self) -> str:
         value = "hidden" if self.hidden else repr(self.value)

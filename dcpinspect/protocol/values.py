@@ -92,9 +92,7 @@ def flatbuffer(
     annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str
 ) -> FieldValue:
     """Returns a field with the slots of a FlatBuffer table nested in it."""
-    field = FieldValue(
-        spec.name, spec.title, at, len(raw), raw, None, spec.doc, depth=depth, spec=spec
-    )
+    field = FieldValue.of(spec, at, len(raw), raw, None, spec.doc, depth=depth)
     try:
         table = decode_table(raw, spec.slots)
     except FlatBufferError as error:
@@ -135,7 +133,7 @@ def document(
     """
     is_value = own_datatype is None
     datatype = _datatype(annotation) if own_datatype is None else own_datatype
-    field = FieldValue(spec.name, spec.title, at, len(raw), raw, depth=depth, spec=spec)
+    field = FieldValue.of(spec, at, len(raw), raw, depth=depth)
     meanings: list[str] = []
     wrapped = raw[: len(raw) - _metadata_size(annotation, len(raw), path, at)]
     inner_fields: list[FieldValue] = []
@@ -229,6 +227,4 @@ def plain_value(
     annotation.message.value = Value(encoding, len(raw), body, len(body) if is_inflated else None)
     meaning = f"snappy, {len(body)} bytes inflated" if is_inflated else None
     value = text_or_bytes(body) if encoding != "binary" else body
-    return FieldValue(
-        spec.name, spec.title, at, len(raw), raw, value, meaning, depth=depth, spec=spec
-    )
+    return FieldValue.of(spec, at, len(raw), raw, value, meaning, depth=depth)

@@ -16,6 +16,7 @@ from dcpinspect.streams.message_columns import kinds
 from dcpinspect.streams.record_codes import ABORT, EVENT, REFUSAL, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.select import within
 
 MOST = 1 << 20
 """Number of entries kept. Beyond it, neighbours become one: so many events from seqno to seqno."""
@@ -78,13 +79,7 @@ class VbucketItems:
         """Takes the reading's next messages. Returns the places of the vbucket's own."""
         is_own: BoolArray = (batch.vbucket.values == self._vbucket) & batch.vbucket.is_known
         if self._connections:
-            is_own &= np.any(
-                [
-                    (batch.connection >= span.start) & (batch.connection < span.stop)
-                    for span in self._connections
-                ],
-                axis=0,
-            )
+            is_own &= within(batch.connection, self._connections)
         own_rows: column_types.RowNumbers = np.flatnonzero(is_own)
         if len(own_rows):
             decoded = batch.decoded

@@ -409,8 +409,10 @@ class Tracker(Portable):
                 if self._recent is not None and disputes.pairs
                 else None
             )
-            asked = {number: self.subscription_of(number) for number in disputes.streams}
-            comparisons = self._with_comparisons(disputes.setting_after(found_events, asked))
+            subscriptions = {number: self.subscription_of(number) for number in disputes.streams}
+            comparisons = self._with_comparisons(
+                disputes.setting_after(found_events, subscriptions)
+            )
         return ExplainedGaps(tables, gaps, cause, comparisons, facts, self.conversation.sessions)
 
     def _amounts(self, gaps: ExplainedGaps) -> tuple[IntArray, Amounts]:
@@ -667,8 +669,8 @@ class Tracker(Portable):
         if not disputes.pairs:
             return None
         found_events = look(disputes.event_query())
-        asked = {number: self.subscription_of(number) for number in disputes.streams}
-        comparisons = disputes.setting_after(found_events, asked)
+        subscriptions = {number: self.subscription_of(number) for number in disputes.streams}
+        comparisons = disputes.setting_after(found_events, subscriptions)
         self._comparisons = self._with_comparisons(
             {
                 gap: comparison

@@ -15,6 +15,7 @@ from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_tables import Records, RecordTable
+from dcpinspect.tables.select import within
 
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
@@ -152,17 +153,11 @@ def _holder(records: Records, name: str) -> str:
 def _are_among(records: Records, column: str, ranges: Sequence[range]) -> BoolArray:
     values = records.columns[column]
     if isinstance(values, NumberColumn):
-        is_among: BoolArray = np.any(
-            [
-                (values.values >= number_range.start) & (values.values < number_range.stop)
-                for number_range in ranges
-            ],
-            axis=0,
-        )
-        return is_among & values.is_known
-    return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)
-
-
-def _is_among(value: int | list[int] | None, ranges: Sequence[range]) -> bool:
-    numbers = value if isinstance(value, list) else [] if value is None else [value]
-    return any(number in number_range for number in numbers for number_range in ranges)
+        return within(values.values, ranges) & values.is_known
+    numbers = [
+        value if isinstance(value, list) else [] if value is None else [value]
+        for value in records.values(column)
+    ]
+    return np.array(
+        [bool(within(np.array(row_numbers), ranges).any()) for row_numbers in numbers], np.bool_
+    )

@@ -24,7 +24,6 @@ import orjson
 from dcpinspect.errors import CaptureError
 from dcpinspect.findings.logs.log_lines import TextFile
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.text import words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -199,9 +198,9 @@ def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
     return value & _MASK
 
 
-def _numbers(document: Any, paths: str) -> list[int]:
+def _numbers(document: Any, *paths: str) -> list[int]:
     """Returns the numbers at these paths of members, which are joined by dots."""
-    return [_number(document, *path.split(".")) for path in words_of(paths)]
+    return [_number(document, *path.split(".")) for path in paths]
 
 
 def _known(vbucket: int | None, of_whom: str = "") -> int:
@@ -228,36 +227,35 @@ def _kafka(document: Any, _: int | None) -> Iterator[_Values]:
     yield "Kafka connector", vbucket, (seqno, uuid, start, end), known_bucket
 
 
-_UUID_AND_SNAPSHOT = "seqno vbuuid snapshot.startSeqno snapshot.endSeqno"
+_WITH_UUID = "seqno", "vbuuid", "snapshot.startSeqno", "snapshot.endSeqno"
 
 
 def _elasticsearch(document: Any, _: int | None) -> Iterator[_Values]:
     for name, checkpoint in document["vbuckets"].items():
-        vbucket = _vbucket(name)
-        yield "Elasticsearch connector", vbucket, _numbers(checkpoint, _UUID_AND_SNAPSHOT), None
+        yield "Elasticsearch connector", _vbucket(name), _numbers(checkpoint, *_WITH_UUID), None
 
 
 def _go_dcp(document: Any, vbucket: int | None) -> Iterator[_Values]:
     known_vbucket, consumer = _known(vbucket), "Elasticsearch connector or go-dcp"
-    yield consumer, known_vbucket, _numbers(document["checkpoint"], _UUID_AND_SNAPSHOT), None
+    yield consumer, known_vbucket, _numbers(document["checkpoint"], *_WITH_UUID), None
 
 
 def _sync_gateway(document: Any, _: int | None) -> Iterator[_Values]:
     for name, meta in document["DCPMeta"].items():
-        numbers = _numbers(meta, "StartSeqNo VbUUID SnapStartSeqNo SnapEndSeqNo")
+        numbers = _numbers(meta, "StartSeqNo", "VbUUID", "SnapStartSeqNo", "SnapEndSeqNo")
         yield "Sync Gateway", _vbucket(name), numbers, None
 
 
 def _cbgt(document: Any, vbucket: int | None) -> Iterator[_Values]:
     known_vbucket, log = _known(vbucket, "of cbgt "), document["failOverLog"]
     uuid = log[0][0] if isinstance(log, list) and log and isinstance(log[0], list) and log[0] else 0
-    numbers = _numbers({**document, "failOverLog": uuid}, "seqStart failOverLog snapStart snapEnd")
-    yield "cbgt", known_vbucket, numbers, None
+    members = "seqStart", "failOverLog", "snapStart", "snapEnd"
+    yield "cbgt", known_vbucket, _numbers({**document, "failOverLog": uuid}, *members), None
 
 
 def _java(document: Any, _: int | None) -> Iterator[_Values]:
     for vbucket, state in enumerate(document["ps"]):
         log = state.get("flog") if isinstance(state, dict) else None
         uuid = _number(log[0], "uuid") if isinstance(log, list) and log else 0
-        seqno, start, end = _numbers(state, "ss sss ses")
+        seqno, start, end = _numbers(state, "ss", "sss", "ses")
         yield "Java DCP client", _vbucket(vbucket), (seqno, uuid, start, end), None
