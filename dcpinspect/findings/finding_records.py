@@ -109,7 +109,10 @@ def finding_records(
     """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
     findings = [finding.in_full for finding in findings]
-    evidence = [_messages_first(finding) for finding in findings]
+    # so that rows and frames of messages are at the same indices
+    evidence = [
+        sorted(finding.places, key=lambda place: not place.has_message) for finding in findings
+    ]
     columns: dict[str, list[Any]] = {
         name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE
     }
@@ -327,11 +330,6 @@ def with_findings(
 
 def _rows(case: Finding) -> list[int]:
     return [message_place.row for message_place in case.places if message_place.has_message]
-
-
-def _messages_first(case: Finding) -> list[MessagePlace]:
-    """Returns the evidence so that rows and frames of messages are at the same indices."""
-    return sorted(case.places, key=lambda place: not place.has_message)
 
 
 def _case(case: Finding) -> dict[str, Any]:

@@ -199,7 +199,9 @@ class Members:
             vbuckets = set(context.streams.vbucket[requests].tolist())
             vbuckets |= self.vbuckets_of_others(numbers[0], LEAST)
             here = [
-                self._listed_here(number) for number in numbers if len(context.streams_of(number))
+                self._listed[self._server_of(number)]
+                for number in numbers
+                if len(context.streams_of(number))
             ]
             has_all = False if here and all(here) else None
             self._has_only_some[client] = any(listed - vbuckets for listed in here) or has_all
@@ -261,19 +263,13 @@ class Members:
             pauses_ns += [time_ns for time_ns, away_ns in starts if away_ns > _AWAY_NS]
         return [time_ns for time_ns, _ in starts], sorted(pauses_ns)
 
-    def _listed_here(self, connection: int) -> set[int]:
-        """Returns the vbuckets that a connection's server said to have itself, in its latest lists
-        of the bucket on any connection.
-        """
-        return self._listed[self._server_of(connection)]
-
     def _server_of(self, connection: int) -> tuple[str, str | None]:
         context = self._context
         return context.by_number[connection].server, context.session(connection).bucket
 
     @cached_property
     def _listed(self) -> Mapping[tuple[str, str | None], set[int]]:
-        """By server and bucket: the vbuckets that it said to have itself."""
+        """By server and bucket: the vbuckets that it said to have itself, on any connection."""
         listed = defaultdict[tuple[str, str | None], set[int]](set)
         for number, link in self._context.by_number.items():
             for listing in self._context.session(number).listings:

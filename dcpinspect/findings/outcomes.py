@@ -21,15 +21,10 @@ from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.text import MOST_NAME, clip, words_of
 
 ENDED_BY_A_STREAM = frozenset(
-    (
-        *words_of(
-            "rollback rollback-not-honoured stream-refused bad-stream-range "
-            "duplicate-stream-request manifest-ahead"
-        ),
-        *words_of(
-            "noop-required unknown-vbucket-uuid wrong-failover-entry no-common-history "
-            "stream-end-reason end-zero-reopen"
-        ),
+    words_of(
+        "rollback rollback-not-honoured stream-refused bad-stream-range duplicate-stream-request "
+        "manifest-ahead noop-required unknown-vbucket-uuid wrong-failover-entry no-common-history "
+        "stream-end-reason end-zero-reopen"
     )
 )
 """Rules whose trouble is over once the client has a stream of the vbucket again."""

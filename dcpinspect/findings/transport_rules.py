@@ -13,7 +13,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
-from dcpinspect.findings.rule import rules
+from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP
@@ -106,7 +106,6 @@ _SAYS = {
     **{error: f"ICMP says {error.replace('-', ' ')}" for error in (*ERRORS, OTHER_ERROR)},
 }
 _IS_EVENT = opcodes_with(Trait.COUNTED)
-_SIDES = ("client", "server")
 _MOST_STOPS, _MOST_OF_ONE = 1 << 12, 16
 
 
@@ -182,7 +181,7 @@ class Pauses(Watcher):
     def _shut(
         self, context: Context, link: TcpConnection, side: int, shut: ZeroWindows
     ) -> Occurrence:
-        name, other_side = _SIDES[side], _SIDES[1 - side]
+        name, other_side = SIDES[side], SIDES[1 - side]
         last = shut.spells[-1]
         hangs = not shut.is_over and last.time_ns >= LONG_NS
         worst = last if hangs else shut.longest
@@ -194,7 +193,7 @@ class Pauses(Watcher):
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = worst is last and not shut.is_over and link.closed in ("fin", "rst")
         if ends:
-            message += f", then the {_SIDES[link.closed_by]} {link.how_closed} the connection"
+            message += f", then the {SIDES[link.closed_by]} {link.how_closed} the connection"
         is_long = worst.time_ns >= LONG_NS
         severity: Severity = "note" if not is_long else "error" if hangs else "warning"
         return Occurrence(
@@ -240,8 +239,12 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
     latest: dict[tuple[str, str], int] = {}
     failed: dict[str, list[TcpConnection]] = {}
     for link in context.links:
-        if _may_be_answered(context, link):
-            continue
+        if (
+            link.unopened == UNANSWERED
+            and link.last_ns - link.first_ns < WAIT_NS
+            and context.by_number[link.number].lost_at_end[1] is not None
+        ):
+            continue  # one SYN, and its answer may have come where nothing was captured
         if link.unopened in _SAYS:
             failed.setdefault(link.unopened, []).append(link)
         elif not any(link.unreached):
@@ -262,27 +265,9 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
     for link in context.links:
         for direction, reason in enumerate(link.unreached):
             if reason and not link.unopened:
-                ends = (
-                    (host_of(link.client), link.server)
-                    if direction == 0
-                    else (host_of(link.server), link.client)
-                )
-                yield _not_reached(
-                    link,
-                    reason,
-                    f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[reason]}",
-                    1,
-                    is_over=False,
-                )
-
-
-def _may_be_answered(context: Context, link: TcpConnection) -> bool:
-    """Returns whether a SYN that was sent once has no answer where nothing was captured."""
-    return (
-        link.unopened == UNANSWERED
-        and link.last_ns - link.first_ns < WAIT_NS
-        and context.by_number[link.number].lost_at_end[1] is not None
-    )
+                near, far = (link.client, link.server)[:: -1 if direction else 1]
+                message = f"{host_of(near)} does not reach {far} any more: {_SAYS[reason]}"
+                yield _not_reached(link, reason, message, 1, is_over=False)
 
 
 def _not_reached(

@@ -534,10 +534,7 @@ class Engine:
                 self._evidence.believe(connection)
             if before.may_ask:
                 self._evidence.meet(connection, before.direction, before.release)
-            connection_streams = self._known_streams.setdefault(connection, KnownStreams())
-            known_streams = (
-                connection_streams if before.direction == C2S else KnownStreams(connection_streams)
-            )
+            known_streams = self._streams_of(connection, before.direction)
             if before.is_started:
                 known_streams.begin(before.release)
             if before.may_ask:
@@ -617,14 +614,17 @@ class Engine:
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
         self._begin(np.array([connection]))
-        # helps the server's direction to find its way back after a hole
-        connection_streams = self._known_streams.get(connection)
-        if connection_streams is None:
-            connection_streams = self._known_streams[connection] = KnownStreams()
-        streams = connection_streams if direction == C2S else KnownStreams(connection_streams)
+        streams = self._streams_of(connection, direction)
         framer = Framer(known_streams=streams, is_doubted=self._evidence.is_doubted(connection))
         self._framers[_number(connection, direction)] = framer
         return framer
+
+    def _streams_of(self, connection: int, direction: int) -> KnownStreams:
+        """Returns what helps a direction to find its way back after a hole."""
+        client_streams = self._known_streams.get(connection)
+        if client_streams is None:
+            client_streams = self._known_streams[connection] = KnownStreams()
+        return client_streams if direction == C2S else KnownStreams(client_streams)
 
     def _account(self, connection: int, direction: int) -> FramingAccount:
         """Returns what became of the bytes of a direction so far."""

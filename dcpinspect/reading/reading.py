@@ -447,13 +447,9 @@ class Reading(AbstractContextManager["Reading", None]):
                 batch = self.engine.decode(frames)
                 if batch is not None:
                     looked_at = batch.redacted(self.redactor)
-                    yield (
-                        batch,
-                        looked_at,
-                        self.checker.check_alone(looked_at)
-                        if self.checker is not None and self.is_looking
-                        else (),
-                    )
+                    checker = self.checker if self.is_looking else None
+                    looks = () if checker is None else checker.check_alone(looked_at)
+                    yield batch, looked_at, looks
 
     def _framed(self) -> Generator[Frames, None, None]:
         taken: dict[int, int] = {}  # number of blocks of secrets, by file
@@ -465,16 +461,12 @@ class Reading(AbstractContextManager["Reading", None]):
                     self.engine.keys.add(text)
                 taken[number] = len(file.secrets)
             if len(packets):
-                earliest, latest = int(packets.time_ns.min()), int(packets.time_ns.max())
-                self.first_time_ns = (
-                    int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
-                )
-                self.earliest_ns = (
-                    earliest if self.earliest_ns is None else min(self.earliest_ns, earliest)
-                )
-                self.last_time_ns = (
-                    latest if self.last_time_ns is None else max(self.last_time_ns, latest)
-                )
+                times_ns = [int(packets.time_ns.min()), int(packets.time_ns.max())]
+                if self.first_time_ns is None:
+                    self.first_time_ns = int(packets.time_ns[0])
+                if self.earliest_ns is not None and self.last_time_ns is not None:
+                    times_ns += [self.earliest_ns, self.last_time_ns]
+                self.earliest_ns, self.last_time_ns = min(times_ns), max(times_ns)
                 self.truncated += int((packets.captured < packets.wire).sum())
                 # not the latest time: a clock may be set back
                 self.clock_ns = int(packets.time_ns[-1])

@@ -27,7 +27,7 @@ from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.grouping import GroupedRows, Groups
 from dcpinspect.streams.record_codes import HAS_COMPLETED, HAS_PURGE, IN_OSO, OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
+from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
 from dcpinspect.streams.state import KnownTables
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
@@ -395,11 +395,11 @@ class Disputes:
             return True
         for number in snapshot_numbers[first_index:].tolist():
             snapshot = self._snapshots[number]
-            # A deletion may have been purged from a later snapshot from disk.
+            # A deletion may have been purged from a later snapshot from disk, unless its marker
+            # says that only those below were.
+            is_there = snapshot.seqnos.present & HAS_PURGE and snapshot.seqnos.purge <= seqno
             may_lack = (
-                number != snapshot_numbers[first_index]
-                and snapshot.flags & DISK
-                and not _purged_below(snapshot, seqno)
+                number != snapshot_numbers[first_index] and snapshot.flags & DISK and not is_there
             )
             if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted or may_lack:
                 return False
@@ -413,11 +413,6 @@ class Disputes:
             and not is_lost
             and not theirs.came_later(seqno, reached, key, collection)
         )
-
-
-def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
-    """Returns whether the marker says that only deletions below ``seqno`` were purged."""
-    return bool(snapshot.seqnos.present & HAS_PURGE and snapshot.seqnos.purge <= seqno)
 
 
 class StreamEvents:

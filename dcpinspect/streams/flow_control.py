@@ -23,6 +23,7 @@ from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import MAX_BODY
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.streams import record_codes as k
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.flow_windows import (
     EXCESS,
@@ -42,16 +43,6 @@ from dcpinspect.streams.flow_windows import (
     follow_flow,
 )
 from dcpinspect.streams.followers import Follower, PerConnection, Portable
-from dcpinspect.streams.record_codes import (
-    ACK,
-    ANSWER,
-    END,
-    FACT,
-    FACT_WINDOW,
-    NOOP,
-    UNREADABLE,
-    UNREADABLE_ACK,
-)
 from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import ReadingState
@@ -135,7 +126,7 @@ class WindowWatcher(Portable):
         tables.window = self.window
         tables.ways = self.ways
         tables.waiting = self.waiting
-        tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == ACK).sum()))
+        tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == k.ACK).sum()))
         follow_flow(tables)
         events = tables.events[: self.window.events]
         for event in events:
@@ -180,22 +171,22 @@ class FlowControl(Follower):
         """Takes the messages of a batch; ``state``: as the kernel left it."""
         messages, extras = state.messages, state.extras
         kind, connection = messages.kind, messages.connection
-        is_window = kind == FACT
-        is_window[is_window] = extras.setting[messages.detail[is_window]] == FACT_WINDOW
+        is_window = kind == k.FACT
+        is_window[is_window] = extras.setting[messages.detail[is_window]] == k.FACT_WINDOW
         if len(self._has_window) < len(state.connections):
             self._has_window = grown(self._has_window, len(state.connections))
             self._slowest = grown(self._slowest, len(state.connections))
         self._has_window[connection[is_window & (messages.window > 0)]] = True
         self._time_answers(batch)
         is_from_producer = messages.direction == state.producers(connection, messages.place.row)
-        acks = ((kind == ACK) | (kind == UNREADABLE_ACK)) & ~is_from_producer
+        acks = ((kind == k.ACK) | (kind == k.UNREADABLE_ACK)) & ~is_from_producer
         self._take_unasked(np.flatnonzero(acks & (messages.window == 0)), state)
         if not self._has_window[connection].any():
             return
         is_said = (
             acks
             | is_window
-            | (is_from_producer & ((kind >= END) | (kind == ANSWER) | (kind == NOOP)))
+            | (is_from_producer & ((kind >= k.END) | (kind == k.ANSWER) | (kind == k.NOOP)))
         )
         flow_messages, connections = self._messages(
             batch, state, np.flatnonzero(is_said & self._has_window[connection])
@@ -252,13 +243,13 @@ class FlowControl(Follower):
         flow_messages.size[acknowledged] = messages.size
         flow_messages.balance[acknowledged] = messages.balance
         flow_messages.window[acknowledged] = messages.window
-        is_ack = np.flatnonzero(messages.kind == ACK)
+        is_ack = np.flatnonzero(messages.kind == k.ACK)
         flow_messages.given[is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
-        answers = ((kind != ACK) & (kind < END)) | (kind > UNREADABLE)
+        answers = ((kind != k.ACK) & (kind < k.END)) | (kind > k.UNREADABLE)
         rtt = batch.rtt_ns
         is_timed = answers & rtt.is_known[rows]
         flow_messages.rtt = np.where(is_timed, rtt.values[rows], 0)
-        uncounted = answers & (kind != FACT)
+        uncounted = answers & (kind != k.FACT)
         flow_messages.size[uncounted] = batch.length[rows[uncounted]]
         flow_messages.detail = (
             kind

@@ -19,30 +19,11 @@ from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.flags import DISK, HISTORY
+from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import ChangeEvent
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.hole_capacity import most_events
-from dcpinspect.streams.record_codes import (
-    AFTER_EVENT,
-    AFTER_IN_RANGE,
-    AFTER_UNMARKED,
-    BEGINS_IN_RANGE,
-    FROM_START,
-    HAS_VISIBLE,
-    IN_OSO,
-    IN_RANGE,
-    IS_ADVANCED,
-    IS_LOST,
-    IS_TAIL,
-    MARKER_LOST,
-    MAY_LACK_MARKERS,
-    OF_RESUMPTION,
-    OF_ROLLBACK,
-    OSO_LAYOUT,
-    SAME_SNAPSHOT,
-    UPR_LAYOUT,
-)
 from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, MessageRow, Snapshots
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables, plain, unbiased
@@ -115,13 +96,15 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     number = gaps.snapshot
     marked = np.where(has_snapshot, table.flags[number], 0)
     visible = table.seqnos.max_visible[number]
-    has_visible = has_snapshot & _has(table.seqnos.present[number], HAS_VISIBLE) & (visible > LEAST)
+    has_visible = (
+        has_snapshot & _has(table.seqnos.present[number], k.HAS_VISIBLE) & (visible > LEAST)
+    )
     filtered = facts.has_filter[stream]
     skips = facts.skips_deletes[stream] & (marked & DISK != 0)
     keeps_all = (
         (marked & HISTORY != 0)
-        & _has(flags, AFTER_EVENT)
-        & _has(flags, SAME_SNAPSHOT)
+        & _has(flags, k.AFTER_EVENT)
+        & _has(flags, k.SAME_SNAPSHOT)
         & ~filtered
         & ~skips
         & ~facts.lacks_history[stream]
@@ -132,15 +115,15 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     # what was taken to be missing has come, or nobody knows yet where the stream began
     is_empty = gaps.before - 1 <= gaps.after
     conditions = [
-        (w.LOSS, _has(flags, IS_LOST) | lacks_marker(flags) | is_empty),
-        (w.OUT_OF_ORDER, _has(flags, IN_OSO)),
-        (w.ROLLBACK, _has(flags, OF_ROLLBACK)),
-        (w.RESUMED, _has(flags, OF_RESUMPTION)),
-        (w.ADVANCED, _has(flags, IS_ADVANCED)),
+        (w.LOSS, _has(flags, k.IS_LOST) | lacks_marker(flags) | is_empty),
+        (w.OUT_OF_ORDER, _has(flags, k.IN_OSO)),
+        (w.ROLLBACK, _has(flags, k.OF_ROLLBACK)),
+        (w.RESUMED, _has(flags, k.OF_RESUMPTION)),
+        (w.ADVANCED, _has(flags, k.IS_ADVANCED)),
         (w.INVISIBLE, has_visible & (gaps.after >= visible)),
-        (w.TAIL, _has(flags, IS_TAIL)),
+        (w.TAIL, _has(flags, k.IS_TAIL)),
         (w.FILTERED, filtered),
-        (w.LOSS, is_unclear & _has(flags, IN_RANGE)),
+        (w.LOSS, is_unclear & _has(flags, k.IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
         (w.FILTERED, skips),
         (w.DEDUPLICATED, is_placed(flags)),
@@ -157,9 +140,9 @@ def lacks_marker(flags: IntArray | int) -> BoolArray:
     a stream of which something may be lost, had one: that may have announced the rest of the gap,
     unless the next one announces it.
     """
-    is_unmarked = _has(flags, AFTER_EVENT) & _has(flags, AFTER_UNMARKED)
-    may_be_lost = is_unmarked & _has(flags, MAY_LACK_MARKERS) & ~_has(flags, BEGINS_IN_RANGE)
-    return np.asarray(_has(flags, MARKER_LOST) | may_be_lost, dtype=np.bool_)
+    is_unmarked = _has(flags, k.AFTER_EVENT) & _has(flags, k.AFTER_UNMARKED)
+    may_be_lost = is_unmarked & _has(flags, k.MAY_LACK_MARKERS) & ~_has(flags, k.BEGINS_IN_RANGE)
+    return np.asarray(_has(flags, k.MARKER_LOST) | may_be_lost, dtype=np.bool_)
 
 
 def is_placed(flags: IntArray | int) -> BoolArray:
@@ -167,9 +150,9 @@ def is_placed(flags: IntArray | int) -> BoolArray:
     marker of what follows covers the rest, where its own marker covers it, or where nothing came:
     the stream, or a snapshot, begins or ends there.
     """
-    is_covered = _has(flags, BEGINS_IN_RANGE) | _has(flags, AFTER_IN_RANGE)
+    is_covered = _has(flags, k.BEGINS_IN_RANGE) | _has(flags, k.AFTER_IN_RANGE)
     return np.asarray(
-        _has(flags, IN_RANGE) & (is_covered | ~_has(flags, AFTER_EVENT)), dtype=np.bool_
+        _has(flags, k.IN_RANGE) & (is_covered | ~_has(flags, k.AFTER_EVENT)), dtype=np.bool_
     )
 
 
@@ -223,13 +206,10 @@ class ExplainedGaps:
         hold in any reading.
         """
         return {
-            self._name(number): replace(comparison, event=None, seqnos=())
+            (gap.stream, gap.ends.row, gap.after): replace(comparison, event=None, seqnos=())
             for number, comparison in self._comparisons.items()
+            for gap in (self.table[number],)
         }
-
-    def _name(self, number: int) -> GapName:
-        gap = self.table[number]
-        return int(gap.stream), int(gap.ends.row), int(gap.after)
 
     @property
     def width(self) -> npt.NDArray[np.uint64]:
@@ -250,7 +230,7 @@ class ExplainedGaps:
                 comparison.stream,
                 comparison.event,
                 comparison.seqnos,
-                gap.begins if gap.flags & IN_OSO else gap.ends,
+                gap.begins if gap.flags & k.IN_OSO else gap.ends,
             )
             for gap, comparison in (
                 (self.table[number], self._comparisons[number]) for number in contradicted
@@ -318,7 +298,7 @@ class ExplainedGaps:
         snapshot, after = gaps.snapshot[numbers], gaps.after[numbers]
         start = snapshots.start[snapshot]
         is_within = after >= start - (start > LEAST)
-        is_from_start = gaps.flags[numbers] & FROM_START != 0
+        is_from_start = gaps.flags[numbers] & k.FROM_START != 0
         is_from_disk = snapshots.flags[snapshot] & DISK != 0
         position = np.where(is_within, 0, np.where(is_from_start, 1, 2))
         seqnos = {
@@ -400,7 +380,7 @@ class ExplainedGaps:
         SeqnoAdvanced counts only when the snapshot ends.
         """
         snapshot = self._snapshots[gap.snapshot] if gap.snapshot >= 0 else None
-        if snapshot is not None and snapshot.layout == OSO_LAYOUT:
+        if snapshot is not None and snapshot.layout == k.OSO_LAYOUT:
             return snapshot.advanced_row
         return gap.ends.row
 
@@ -464,11 +444,11 @@ class ExplainedGaps:
         return self._in_snapshot(gap, cause)
 
     def _why_lost(self, gap: Gap) -> str:
-        if gap.flags & IN_OSO:
+        if gap.flags & k.IN_OSO:
             return f"{self._loss(gap.loss, 1)}, inside the OSO snapshot"
         if gap.unreadable >= 0:
             return f"the message of row {gap.unreadable} could not be read"
-        if gap.flags & IS_LOST:
+        if gap.flags & k.IS_LOST:
             return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
         if lacks_marker(gap.flags):
             return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
@@ -504,9 +484,9 @@ class ExplainedGaps:
         if gap.snapshot < 0:
             return "no marker covers the second"
         snapshot = self._snapshots[gap.snapshot]
-        if snapshot.layout == UPR_LAYOUT:
+        if snapshot.layout == k.UPR_LAYOUT:
             return "the marker has no range"
-        if not gap.flags & IN_RANGE:
+        if not gap.flags & k.IN_RANGE:
             return f"the second is outside of {self._marker(gap)}"
         if not is_placed(gap.flags):
             return "no marker covers the first"

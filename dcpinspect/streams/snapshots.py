@@ -10,6 +10,7 @@ from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
+from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.record_codes import (
     HAS_COMPLETED,
@@ -22,16 +23,6 @@ from dcpinspect.streams.record_codes import (
 from dcpinspect.streams.records import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.table_columns import SNAPSHOTS
-from dcpinspect.streams.transitions import (
-    COMPLETE,
-    COMPLETE_ADVANCED,
-    CONTINUED,
-    CUT,
-    INCOMPLETE,
-    NOT_KNOWN,
-    OPEN,
-    SNAPSHOT_STATES,
-)
 from dcpinspect.tables.record_tables import ColumnValues, Records, WordColumn
 
 _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
@@ -108,19 +99,19 @@ def states(
     """
     number = snapshots.stream
     final_states = snapshots.state.copy()
-    runs = final_states == OPEN
+    runs = final_states == t.OPEN
     unsure = is_lost[number] | (snapshots.is_tainted != 0) | (snapshots.layout == UPR_LAYOUT)
-    final_states[runs & is_over[number]] = CUT
-    final_states[runs & unsure] = NOT_KNOWN
+    final_states[runs & is_over[number]] = t.CUT
+    final_states[runs & unsure] = t.NOT_KNOWN
     # a marker that overlaps it may be among the lost bytes
     final_states[
         (snapshots.is_tainted != 0)
-        & np.isin(final_states, (COMPLETE, COMPLETE_ADVANCED))
+        & np.isin(final_states, (t.COMPLETE, t.COMPLETE_ADVANCED))
         & is_replica[number]
-    ] = NOT_KNOWN
-    overlapped = (final_states == INCOMPLETE) & (snapshots.is_overlapped != 0)
-    final_states[overlapped & ~is_known[number]] = NOT_KNOWN  # it may be a replica's
-    final_states[overlapped & is_replica[number]] = CONTINUED
+    ] = t.NOT_KNOWN
+    overlapped = (final_states == t.INCOMPLETE) & (snapshots.is_overlapped != 0)
+    final_states[overlapped & ~is_known[number]] = t.NOT_KNOWN  # it may be a replica's
+    final_states[overlapped & is_replica[number]] = t.CONTINUED
     return final_states
 
 
@@ -185,7 +176,7 @@ def snapshot_records(
         "high_prepared_seqno": NumberColumn(
             unbiased(snapshots.seqnos.high_prepared), (present & HAS_PREPARED) != 0
         ),
-        "state": WordColumn(state, SNAPSHOT_STATES),
+        "state": WordColumn(state, t.SNAPSHOT_STATES),
         "row": NumberColumn(snapshots.place.row),
         "time": NumberColumn(snapshots.place.time),
         "until_time": NumberColumn(_until(snapshots, streams)),

@@ -13,6 +13,7 @@ from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
+from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.failover_branches import Branches
@@ -23,18 +24,6 @@ from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.table_columns import STREAMS
 from dcpinspect.streams.tcp_facts import TcpConnection
-from dcpinspect.streams.transitions import (
-    ACCEPTED,
-    CLOSING,
-    COMPLETE,
-    COMPLETE_ADVANCED,
-    DRAINING,
-    ENDED,
-    LEFT,
-    NOT_ACCEPTED,
-    OPEN,
-    REQUESTED,
-)
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn
 
 PATIENCE_NS = 2_000_000_000
@@ -88,7 +77,7 @@ class Ends:
         # a loss may be known before the request is read whose answer it hides
         over = np.zeros((len(connections), 2), dtype=np.int64)
         np.maximum.at(over, (losses.connection, losses.direction), losses.after_time)
-        lost |= (streams.state == REQUESTED) & (over[number, producer] > streams.opened.time)
+        lost |= (streams.state == t.REQUESTED) & (over[number, producer] > streams.opened.time)
         full = np.zeros(len(connections), dtype=np.bool_)
         full[[connection for connection, is_full in starved.items() if is_full]] = True
         return Ends(closed[number], lost, full[number], shut[number, 1 - producer], now[number])
@@ -97,12 +86,14 @@ class Ends:
 def is_over(streams: Streams, ends: Ends) -> BoolArray:
     """Returns a mask of streams whose messages can no longer come."""
     state = streams.state
-    return np.asarray(np.isin(state, (ENDED, DRAINING, LEFT)) | ends.is_closed, dtype=np.bool_)
+    return np.asarray(
+        np.isin(state, (t.ENDED, t.DRAINING, t.LEFT)) | ends.is_closed, dtype=np.bool_
+    )
 
 
 def are_unopened(streams: Streams) -> BoolArray:
     """Returns a mask of what stands for vbuckets for which nobody opened a stream."""
-    mask: BoolArray = (streams.state == NOT_ACCEPTED) & (streams.answer == w.A_UNKNOWN)
+    mask: BoolArray = (streams.state == t.NOT_ACCEPTED) & (streams.answer == w.A_UNKNOWN)
     return mask
 
 
@@ -120,7 +111,7 @@ def answers(streams: Streams, ends: Ends) -> IntArray:
     """
     answer_codes = streams.answer.copy()
     is_asked = (streams.request.is_captured != 0) | (streams.request.filter == CUT_VALUE)
-    waits = (streams.state == REQUESTED) & is_asked
+    waits = (streams.state == t.REQUESTED) & is_asked
     answer_codes[waits & ~ends.is_lost] = w.A_UNANSWERED
     return answer_codes
 
@@ -135,14 +126,14 @@ def verdicts(
     table = snapshots if len(snapshots) else Snapshots.zeros(1)
     is_marked = snapshot >= 0
     current_state = table.state[snapshot]
-    runs = is_marked & (current_state == OPEN)
+    runs = is_marked & (current_state == t.OPEN)
     from_disk = runs & (types(table)[snapshot] == 1)
     in_oso = streams.in_oso >= 0
     patience = np.maximum(PATIENCE_NS, 10 * np.minimum(streams.patience, _LONG))
     waited = ends.now - streams.opened.time > patience
     unanswered = answer == w.A_UNANSWERED
     never = unanswered & (waited | ends.is_closed)
-    is_ended = np.isin(state, (ENDED, DRAINING)) | (ends.is_closed & (state != REQUESTED))
+    is_ended = np.isin(state, (t.ENDED, t.DRAINING)) | (ends.is_closed & (state != t.REQUESTED))
     # an unreadable message may have been the last one of its snapshot
     unread = (
         runs
@@ -150,12 +141,14 @@ def verdicts(
         & (streams.unreadable > table.place.row[snapshot])
     )
     unmarked = (streams.request.is_captured == 0) & (streams.snapshots_begun == 0)
-    unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
-    complete = (is_marked & np.isin(current_state, (COMPLETE, COMPLETE_ADVANCED))) | (
+    unknown = unmarked | unread | ends.is_lost | (state == t.LEFT) | (state == t.REQUESTED)
+    complete = (is_marked & np.isin(current_state, (t.COMPLETE, t.COMPLETE_ADVANCED))) | (
         ~is_marked & (streams.snapshots_begun > 0) & (streams.lost_since_marker == 0)
     )
     silent = (
-        np.isin(state, (ACCEPTED, CLOSING)) & (streams.snapshots_begun == 0) & (streams.seen == 0)
+        np.isin(state, (t.ACCEPTED, t.CLOSING))
+        & (streams.snapshots_begun == 0)
+        & (streams.seen == 0)
     )
     order = [
         are_unopened(streams),
@@ -185,7 +178,7 @@ def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> WordColumn:
         & (reason < 0)
         & ends.is_closed
         & ~ends.is_lost
-        & ~np.isin(streams.state, (ENDED, LEFT))
+        & ~np.isin(streams.state, (t.ENDED, t.LEFT))
     )
     reason[by_connection] = w.CONNECTION_CLOSED
     reason[verdict != ended] = -1

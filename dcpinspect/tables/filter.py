@@ -174,24 +174,19 @@ def _tokens(source: FilterSource) -> list[Token]:
         match = _TOKENS.match(text, position)
         span = TextPosition(source, position, match.end() if match else position + 1)
         if match is None:
-            return [
-                *tokens,
-                Token(
-                    "unreadable", _INSTEAD.get(text[position]) or _unreadable(text[position]), span
-                ),
-            ]
+            character = text[position]
+            reason = _INSTEAD.get(character) or (
+                "the text has no closing quote"
+                if character == "'"
+                else f"{escape(character)} is not part of the language of filters"
+            )
+            return [*tokens, Token("unreadable", reason, span)]
         position = match.end()
         if match.lastgroup != "blank":
             tokens.append(_token(match, span))
             if tokens[-1].kind == "unreadable":
                 return tokens
     return [*tokens, Token("end", "", TextPosition(source, position, position))]
-
-
-def _unreadable(character: str) -> str:
-    if character == "'":
-        return "the text has no closing quote"
-    return f"{escape(character)} is not part of the language of filters"
 
 
 def _token(match: re.Match[str], position: TextPosition) -> Token:

@@ -64,8 +64,9 @@ class RecordSelection:
         """Returns the records that meet the conditions, sorted."""
         keep = np.ones(len(records), dtype=np.bool_)
         for name, ranges in (("vbucket", self.vbuckets), ("connection", self.connections)):
-            if ranges:
-                keep &= _are_among(records, _holder(records, name), ranges)
+            if ranges:  # some records have several connections
+                column = name if name in records.columns else f"{name}s"
+                keep &= _are_among(records, column, ranges)
         if self.bounds is not None:
             keep &= _are_within(records, *self.bounds)
         if self.filter is not None:
@@ -143,11 +144,6 @@ def _compared(records: Records, name: str) -> Any:
         ],
         pa.int64(),
     )
-
-
-def _holder(records: Records, name: str) -> str:
-    """Returns the column with the vbucket or connection of a record, or with its connections."""
-    return name if name in records.columns else f"{name}s"
 
 
 def _are_among(records: Records, column: str, ranges: Sequence[range]) -> BoolArray:

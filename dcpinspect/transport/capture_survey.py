@@ -20,23 +20,9 @@ from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, unique
 from dcpinspect.capture.batch import MOST_OPEN, PacketBatch
 from dcpinspect.capture.open import EARLIEST, LATEST, open_capture, series_of
 from dcpinspect.errors import CaptureError
+from dcpinspect.transport import headers as h
 from dcpinspect.transport.clock_steps import ClockSteps
-from dcpinspect.transport.headers import (
-    ACK,
-    ACKED,
-    ADDRESSES,
-    CAPTURED,
-    FLAGS,
-    NOT_TCP,
-    PAYLOAD,
-    PORTS,
-    SEQ,
-    SYN,
-    UNREACHED,
-    WIRE,
-    HeaderParser,
-    Headers,
-)
+from dcpinspect.transport.headers import HeaderParser, Headers
 from dcpinspect.transport.scapy_dissection import UnusualPackets
 
 CLOCKS_NS = 10_000_000
@@ -117,7 +103,7 @@ class CutCopies:
             (self._key[row] == key)
             & (self._from_ns[row] <= time_ns)
             & (time_ns <= self._until_ns[row])
-            & (headers.tcp[:, FLAGS] < UNREACHED)
+            & (headers.tcp[:, h.FLAGS] < h.UNREACHED)
         )
         return is_copy
 
@@ -149,7 +135,7 @@ class PipedCopies:
         longest_of = np.empty(len(order), np.int64)
         longest_of[order] = longest
         self._direction, self._longest = direction[latest], longest_of[latest]
-        return is_copy[known:] & (headers.tcp[:, FLAGS] < UNREACHED)
+        return is_copy[known:] & (headers.tcp[:, h.FLAGS] < h.UNREACHED)
 
 
 class Survey(NamedTuple):
@@ -239,7 +225,7 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
     with suppress(CaptureError, OSError), open_capture(name) as capture:
         for batch in capture:
             headers = parser.parse(batch)
-            headers.classes[headers.unusual[unusual_left:]] = NOT_TCP
+            headers.classes[headers.unusual[unusual_left:]] = h.NOT_TCP
             unusual_left = max(0, unusual_left - len(headers.unusual))
             headers, data, _ = unusual.resolve(batch, headers)
             more_openings = _openings(batch, headers, openings[0])
@@ -258,32 +244,32 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
 
 
 def _packets(batch: PacketBatch, headers: Headers, data: ByteArray) -> tuple[IntArray, ByteArray]:
-    rows = np.flatnonzero(headers.tcp[:, WIRE] > 0)
+    rows = np.flatnonzero(headers.tcp[:, h.WIRE] > 0)
     tcp, index = headers.tcp[rows], headers.index[rows]
-    offsets = np.minimum(tcp[:, PAYLOAD, None] + np.arange(_HEAD), len(data) - 1)
-    heads = data[offsets] * (np.arange(_HEAD) < tcp[:, CAPTURED, None])
-    is_back = tcp[:, PORTS] > tcp[:, PORTS + 1]
-    is_back |= (tcp[:, PORTS] == tcp[:, PORTS + 1]) & (tcp[:, 1] > tcp[:, 3])
+    offsets = np.minimum(tcp[:, h.PAYLOAD, None] + np.arange(_HEAD), len(data) - 1)
+    heads = data[offsets] * (np.arange(_HEAD) < tcp[:, h.CAPTURED, None])
+    is_back = tcp[:, h.PORTS] > tcp[:, h.PORTS + 1]
+    is_back |= (tcp[:, h.PORTS] == tcp[:, h.PORTS + 1]) & (tcp[:, 1] > tcp[:, 3])
     _, snaplen = _sources(batch, index)
     columns = (
-        _mixed(np.stack((_directions(tcp), tcp[:, SEQ]), axis=1)),
+        _mixed(np.stack((_directions(tcp), tcp[:, h.SEQ]), axis=1)),
         snaplen,
         batch.time_ns[index],
         is_back,
-        tcp[:, ACKED],
-        tcp[:, CAPTURED],
-        tcp[:, CAPTURED] < tcp[:, WIRE],
+        tcp[:, h.ACKED],
+        tcp[:, h.CAPTURED],
+        tcp[:, h.CAPTURED] < tcp[:, h.WIRE],
     )
     return np.stack(columns), heads
 
 
 def _openings(batch: PacketBatch, headers: Headers, known: IntArray) -> IntArray:
     """Returns rows as in ``_Sample.openings``. ``known``: connections that began before."""
-    flags = headers.tcp[:, FLAGS]
-    step = np.where(flags & SYN == 0, _GOES_ON, np.where(flags & ACK, _ANSWERED, _ASKED))
-    ends = headers.tcp[:, ADDRESSES : PORTS + 2]
+    flags = headers.tcp[:, h.FLAGS]
+    step = np.where(flags & h.SYN == 0, _GOES_ON, np.where(flags & h.ACK, _ANSWERED, _ASKED))
+    ends = headers.tcp[:, h.ADDRESSES : h.PORTS + 2]
     of_client = np.where((step == _ANSWERED)[:, None], ends[:, _OTHER_WAY], ends)
-    first_seq = np.where(step == _ANSWERED, headers.tcp[:, ACKED], headers.tcp[:, SEQ] + 1)
+    first_seq = np.where(step == _ANSWERED, headers.tcp[:, h.ACKED], headers.tcp[:, h.SEQ] + 1)
     first_seq -= step == _GOES_ON
     connection = _mixed(np.stack((_mixed(of_client), first_seq % (1 << 32)), axis=1))
     begun = np.concatenate((known, connection[step == _ASKED]))
@@ -301,7 +287,7 @@ def _mixed(words: IntArray) -> IntArray:
 
 def _directions(tcp: IntArray) -> IntArray:
     """Returns a number for the direction of each packet, by its addresses and ports."""
-    return _mixed(tcp[:, ADDRESSES : PORTS + 2])
+    return _mixed(tcp[:, h.ADDRESSES : h.PORTS + 2])
 
 
 def _sources(batch: PacketBatch, index: IntArray) -> tuple[IntArray, IntArray]:
@@ -362,13 +348,13 @@ def copies_in(batches: Iterable[PacketBatch], *, by_time: bool = True) -> CutCop
         columns = (
             *_sources(batch, headers.index),
             _directions(headers.tcp),
-            headers.tcp[:, CAPTURED],
-            headers.tcp[:, WIRE],
+            headers.tcp[:, h.CAPTURED],
+            headers.tcp[:, h.WIRE],
             np.where(captured < batch.wire[headers.index], captured, 0),
             time_ns,
             time_ns,
         )
-        parts.append(_summed(np.stack(columns)[:, headers.tcp[:, FLAGS] < UNREACHED]))
+        parts.append(_summed(np.stack(columns)[:, headers.tcp[:, h.FLAGS] < h.UNREACHED]))
         rows += parts[-1].shape[1]
         if rows > _ROWS + 2 * parts[0].shape[1]:
             parts, rows = [_summed(np.concatenate(parts, axis=1))], 0

@@ -15,22 +15,8 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.transport.headers import (
-    ACK,
-    ACKED,
-    FIN,
-    FLAGS,
-    NETWORK,
-    PAYLOAD,
-    PORTS,
-    RST,
-    SEQ,
-    SYN,
-    UNREACHED,
-    WIRE,
-    HeaderParser,
-    Headers,
-)
+from dcpinspect.transport import headers as h
+from dcpinspect.transport.headers import HeaderParser, Headers
 from dcpinspect.transport.packet_owners import MASK, WINDOW, distance
 
 _LEAST_NS = 2_000_000_000
@@ -143,7 +129,7 @@ class _FileClock:
             _heads(batch.packets_of_file(np.arange(min(BEHIND, len(batch))), batch.file), BEHIND),
         )
         headers = self._parser.columns(both)
-        ends = headers.tcp[:, [*range(PORTS + 2), NETWORK]]
+        ends = headers.tcp[:, [*range(h.PORTS + 2), h.NETWORK]]
         is_before = headers.index < len(self._heads)
         return bool((ends[is_before][:, None] == ends[~is_before]).all(axis=2).any())
 
@@ -225,18 +211,19 @@ def _step(
     it was not; None if this sender does not tell. ``before``: rows before the gap.
     """
     tcp, index = headers.tcp, headers.index
-    if tcp[row, FLAGS] & (SYN | RST) or tcp[row, FLAGS] >= UNREACHED:
+    if tcp[row, h.FLAGS] & (h.SYN | h.RST) or tcp[row, h.FLAGS] >= h.UNREACHED:
         return None
-    of_sender = [*range(PORTS + 2), NETWORK]
+    of_sender = [*range(h.PORTS + 2), h.NETWORK]
     earlier = tcp[before[0] : before[1]]
     rows = before[0] + np.flatnonzero((earlier[:, of_sender] == tcp[row, of_sender]).all(axis=1))
     if not len(rows):
         return None
     first, latest = int(rows[0]), int(rows[-1])
     sent, acked, size = (
-        distance(int(tcp[row, column]), int(tcp[latest, column])) for column in (SEQ, ACKED, WIRE)
+        distance(int(tcp[row, column]), int(tcp[latest, column]))
+        for column in (h.SEQ, h.ACKED, h.WIRE)
     )
-    if not tcp[latest, FLAGS] & ACK:
+    if not tcp[latest, h.FLAGS] & h.ACK:
         acked = 0  # a SYN acknowledges nothing
     if not 0 <= sent < WINDOW or acked < 0 or sent == acked == size == 0:
         return None  # packets that are read twice show nothing
@@ -247,7 +234,7 @@ def _step(
         _timestamp(batch, tcp[at_row]) for at_row in (first, latest, row)
     )
     if first_ticks is None or latest_ticks is None or ticks is None:
-        length = int(tcp[latest, WIRE]) + bool(tcp[latest, FLAGS] & (SYN | FIN))
+        length = int(tcp[latest, h.WIRE]) + bool(tcp[latest, h.FLAGS] & (h.SYN | h.FIN))
         return gap_ns if row_ns < latest_ns and gap_ns < 0 and sent == length else None
     passed, span_ns = int(distance(ticks, latest_ticks)), latest_ns - first_ns
     passed_before = int(distance(latest_ticks, first_ticks))
@@ -264,10 +251,10 @@ def _step(
 
 def _timestamp(batch: PacketBatch, row: IntArray) -> int | None:
     """Returns the timestamp in a TCP header; None if it has none."""
-    end = int(row[PAYLOAD])
+    end = int(row[h.PAYLOAD])
     head = bytes(batch.data[max(0, end - 60) : end])
-    ends = int(row[PORTS]).to_bytes(2, "big") + int(row[PORTS + 1]).to_bytes(2, "big")
-    ends += (int(row[SEQ]) & MASK).to_bytes(4, "big")
+    ends = int(row[h.PORTS]).to_bytes(2, "big") + int(row[h.PORTS + 1]).to_bytes(2, "big")
+    ends += (int(row[h.SEQ]) & MASK).to_bytes(4, "big")
     start = head.rfind(ends)
     if start < 0 or len(head) - start < 20 or (head[start + 12] >> 4) * 4 != len(head) - start:
         return None

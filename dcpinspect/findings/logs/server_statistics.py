@@ -34,13 +34,12 @@ _UNTOLD = re.compile(
 )
 _OF_VBUCKET = {"high_seqno": "high_seqno", "purge_seqno": "purge_seqno", "uuid": "vbucket_uuid"}
 _OF_STREAM = {
-    **{
-        "start_seqno": "start_seqno",
-        "end_seqno": "end_seqno",
-        "vb_uuid": "vbucket_uuid",
-        "snap_start_seqno": "snapshot_start",
-    },
-    **{"snap_end_seqno": "snapshot_end", "last_sent_seqno": "last_seqno"},
+    "start_seqno": "start_seqno",
+    "end_seqno": "end_seqno",
+    "vb_uuid": "vbucket_uuid",
+    "snap_start_seqno": "snapshot_start",
+    "snap_end_seqno": "snapshot_end",
+    "last_sent_seqno": "last_seqno",
 }
 
 
@@ -76,10 +75,7 @@ class Statistics:
 
     def _entry(self, number: int, text: str) -> bool:
         if matched := _BRANCH.fullmatch(text):
-            vbucket = int(matched[1])
-            index = int(matched[2])
-            key = matched[3]
-            value = int(matched[4])
+            vbucket, index, value = int(matched[1]), int(matched[2]), int(matched[4])
             if (
                 vbucket > 0xFFFF
                 or index >= MOST_BRANCHES
@@ -89,7 +85,7 @@ class Statistics:
                 return False
             self._entries += 1
             self._first.setdefault(("failover-log", vbucket), number)
-            self._branches.setdefault(vbucket, {}).setdefault(index, {})[key] = value
+            self._branches.setdefault(vbucket, {}).setdefault(index, {})[matched[3]] = value
             return True
         if matched := _SEQNO.fullmatch(text):
             vbucket, value = int(matched[1]), int(matched[3])
