@@ -15,7 +15,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.client_requests import opened_since
-from dcpinspect.findings.context import Context
+from dcpinspect.findings.context import Context, stopped_at
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER, TO_AN_END
@@ -103,13 +103,10 @@ class Clients:
     def losses(self) -> dict[str, LostStreams]:
         """The rollbacks and stream ends of each client."""
         streams = self._context.streams
-        are_ended = (
-            (streams.state == ENDED)
-            & (streams.reason >= FIRST_BAD_END)
-            & (streams.reason <= LAST_BAD_END)
-        )
-        are_ended |= (streams.state == ENDED) & (streams.reason == 0) & self._have_no_end
-        return self._losses(self._context.rolled_back | (are_ended & (streams.closed_row < 0)))
+        is_early = (streams.reason >= FIRST_BAD_END) & (streams.reason <= LAST_BAD_END)
+        is_early |= (streams.reason == 0) & self._have_no_end
+        are_ended = (streams.state == ENDED) & is_early & (streams.closed_row < 0)
+        return self._losses(self._context.rolled_back | are_ended)
 
     @property
     def _have_no_end(self) -> BoolArray:
@@ -457,23 +454,14 @@ class Clients:
         context, streams, row = self._context, self._context.streams, self._context.streams[stream]
         groups, opened_ns = self._of_vbucket
         begin = int(groups.begins[groups.of[stream]])
-        end, lost_ns = (
-            begin + int(groups.counts[groups.of[stream]]),
-            max(int(_losing_message(row).time), int(row.opened.time)),
-        )
+        end = begin + int(groups.counts[groups.of[stream]])
+        lost_ns = max(int(_losing_message(row).time), int(row.opened.time))
         first = begin + int(np.searchsorted(opened_ns[begin:end], lost_ns))
         later = groups.rows[first : min(first + _MOST_LATER, end)]
         later = later[context.of_client.of[later] != context.of_client.of[stream]]
         if not len(later):
             return None
-        stood = (
-            row.rollback
-            if row.answer == w.A_ROLLBACK
-            else row.position
-            if row.has_position
-            else row.request.start
-        )
-        connection, start = row.connection, streams.request.start[later]
+        connection, start, stood = row.connection, streams.request.start[later], stopped_at(row)
         is_own = np.isin(streams.connection[later], list(self._consumers.may_be(connection)))
         is_same = (start == stood) & (start > LEAST)
         may_go_on = np.where(is_own, (start <= stood) & (streams.sid[later] != row.sid), is_same)

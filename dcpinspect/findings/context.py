@@ -505,6 +505,13 @@ def place_at(
     )
 
 
+def stopped_at(row: Stream) -> int:
+    """Returns the seqno, biased, from which a client goes on after a stream."""
+    if row.answer == w.A_ROLLBACK:
+        return row.rollback
+    return row.position if row.has_position else row.request.start
+
+
 def reached(row: Stream) -> tuple[int, ...]:
     """Returns the seqno that a stream has come to: its last one or its start, or nothing."""
     if row.seen:

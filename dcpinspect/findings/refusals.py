@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -35,6 +34,7 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import records as r
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import PerConnection
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.latest_rows import LatestRows
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
@@ -157,23 +157,13 @@ class Refusals(Watcher):
             before = SentMessages.joined([self._recent.rows, _sent(batch, sent)])
             rows, needs_v7, is_gone = (column[~is_expected] for column in (rows, needs_v7, is_gone))
             key_columns = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
-            keys, key_index = np.unique(
-                np.stack([column[rows].astype(np.int64) for column in key_columns]),
-                axis=1,
-                return_inverse=True,
-            )
-            order = np.argsort(key_index.reshape(-1), kind="stable")
-            bounds = np.searchsorted(
-                key_index.reshape(-1)[order], np.arange(keys.shape[1] + 1)
-            ).tolist()
-            for low, high in pairwise(bounds):
-                key_rows = rows[order[low:high]]
+            for alike in Groups([column[rows] for column in key_columns]).values():
                 self._refuse(
                     batch,
-                    key_rows,
+                    rows[alike],
                     before,
-                    needs_v7=bool(needs_v7[order[low]]),
-                    is_gone=bool(is_gone[order[low]]),
+                    needs_v7=bool(needs_v7[alike[0]]),
+                    is_gone=bool(is_gone[alike[0]]),
                     with_rows=fed.with_rows,
                 )
         self._remember(batch, sent)

@@ -12,7 +12,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import REFUSED_FOR_NOW
-from dcpinspect.findings.context import Context, occurrence, plain, reached
+from dcpinspect.findings.context import Context, occurrence, plain, reached, stopped_at
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
 from dcpinspect.findings.rule import rules
@@ -323,13 +323,7 @@ def _without_end(
     """
     old, row = context.streams[before], context.streams[number]
     connection, asked_ns = old.connection, row.opened.time
-    stopped = int(
-        old.rollback
-        if old.answer == w.A_ROLLBACK
-        else old.position
-        if old.has_position
-        else old.request.start
-    )
+    stopped = stopped_at(old)
     is_done = (
         old.closed_row >= 0
         or (old.state == ENDED and old.reason in _HAS_ALL)

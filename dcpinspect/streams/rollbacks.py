@@ -150,15 +150,10 @@ class Rollbacks:
         reached = np.flatnonzero(is_wanted & (streams.log >= 0) & (ends > LEAST))
         of_branch = Groups([self._keys, streams.log], reached)
         first = of_branch.rows[of_branch.begins]
-        most = (
-            np.maximum.reduceat(ends[of_branch.rows], of_branch.begins)
-            if len(of_branch)
-            else ends[:0]
-        )
         for key, log, end in zip(
             self._keys[first].tolist(),
             streams.log[first].tolist(),
-            unbiased(most).tolist(),
+            unbiased(of_branch.greatest(ends)).tolist(),
             strict=True,
         ):
             branch = key, self._logs.entries(log)[0][0]
