@@ -17,6 +17,7 @@ from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.gaps import MissingEvents
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.records import LEAST, Gaps
 
 RULES = rules(
@@ -140,9 +141,7 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity) -> Iterat
         column[stream]
         for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)
     ]
-    order = np.lexsort((gaps.after, gaps.ends.row, *keys))
-    changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
-    for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
+    for numbers in Groups(keys, np.lexsort((gaps.after, gaps.ends.row, *keys))).values():
         shown_gaps = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]
         for index, number in enumerate(shown_gaps):
             gap = gaps[number]

@@ -30,6 +30,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import PerConnection, renumbered
+from dcpinspect.streams.grouping import by_value
 from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -261,23 +262,16 @@ class Pairing(Watcher):
         self._time(batch, np.flatnonzero(answers & has_request))
 
     def _time(self, batch: MessageBatch, rows: RowNumbers) -> None:
-        if not len(rows):
-            return
-        keys = batch.connection[rows] * 256 + batch.decoded.opcode[rows]
-        rows = rows[np.argsort(keys, kind="stable")]
-        distinct_keys, starts = np.unique(np.sort(keys), return_index=True)
-        took, bounds = batch.rtt_ns.values[rows].astype(np.int64), [*starts.tolist(), len(rows)]
-        most = np.maximum.reduceat(took, starts).tolist()
-        for number, key in enumerate(distinct_keys.tolist()):
+        took = batch.rtt_ns.values[rows].astype(np.int64)
+        for key, indices in by_value(batch.connection[rows] * 256 + batch.decoded.opcode[rows]):
             slowest_times = self._slowest.setdefault((key // 256, key % 256), [])
             before = slowest_times[-1][1] if slowest_times else -1
-            if most[number] <= before:
+            slowest = np.maximum.accumulate(took[indices])
+            if slowest[-1] <= before:
                 continue
-            key_slice = slice(bounds[number], bounds[number + 1])
-            slowest = np.maximum.accumulate(took[key_slice])
             rises = np.flatnonzero(np.diff(np.maximum(slowest, before), prepend=before) > 0)
             slowest_times += zip(
-                batch.time_ns[rows[key_slice][rises]].tolist(), slowest[rises].tolist(), strict=True
+                batch.time_ns[rows[indices[rises]]].tolist(), slowest[rises].tolist(), strict=True
             )
 
     def _pending_request(self, batch: MessageBatch, index: int) -> PendingRequest:

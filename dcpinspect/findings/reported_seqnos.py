@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
@@ -18,7 +17,8 @@ from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.records import GREATEST, Snapshots
+from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
@@ -199,7 +199,8 @@ def _slow(finished: ReadingEnd) -> Iterator[Occurrence]:
         )
         return replace(slow, effect_of=keys[slow.connection]) if is_why else slow
 
-    kind, before = types(snapshots), _before(snapshots)
+    kind, by_row = types(snapshots), np.argsort(snapshots.place.row, kind="stable")
+    before = Groups([snapshots.stream], by_row).previous
     fell_back = (
         (before >= 0)
         & (kind[before] == _MEMORY)
@@ -244,15 +245,6 @@ def _slow(finished: ReadingEnd) -> Iterator[Occurrence]:
             ),
             context.marker(slow.snapshot).time_ns if has_marker else slow.opened.time,
         )
-
-
-def _before(snapshots: Snapshots) -> IntArray:
-    """Returns the snapshot before each snapshot in its stream, by markers; -1 for the first."""
-    in_order = np.lexsort((snapshots.place.row, snapshots.stream))
-    stream = snapshots.stream[in_order]
-    previous = np.full(len(snapshots), -1, dtype=np.int64)
-    previous[in_order[1:]] = np.where(stream[1:] == stream[:-1], in_order[:-1], -1)
-    return previous
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -16,6 +16,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.streams.followers import PerConnection
+from dcpinspect.streams.grouping import by_value
 
 CONNECTION, PAUSE = "connection", "pause"
 ENOUGH = 20
@@ -90,27 +91,19 @@ class RoundTrips(Watcher):
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         rows = np.flatnonzero(decoded.is_answer & _AT_ONCE[decoded.opcode] & batch.rtt_ns.is_known)
-        if not len(rows):
-            return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)
-        group = batch.connection[rows] * 256 + decoded.opcode[rows]
-        # in each group the slowest comes last; of equal ones, the first row
-        order = np.lexsort((-rows, took, group))
-        group, took, rows = group[order], took[order], rows[order]
-        ends = np.flatnonzero(np.diff(group, append=-1))
         bucket = np.minimum((_STEPS * np.log2(np.maximum(took, 1))).astype(np.int64), _BUCKETS - 1)
-        begin = 0
-        for end in ends.tolist():
-            key = divmod(int(group[end]), 256)
+        for number, indices in by_value(batch.connection[rows] * 256 + decoded.opcode[rows]):
+            key = divmod(number, 256)
             trips = self._of.get(key)
             if trips is None and len(self._of) < MOST:
                 trips = self._of[key] = _Trips()
             if trips is not None:
-                trips.counts += np.bincount(bucket[begin : end + 1], minlength=_BUCKETS)
-                if took[end] > trips.slowest_ns:
-                    trips.slowest_ns = int(took[end])
-                    trips.slowest = place_of(batch, int(rows[end]))
-            begin = end + 1
+                trips.counts += np.bincount(bucket[indices], minlength=_BUCKETS)
+                slowest = int(indices[took[indices].argmax()])
+                if took[slowest] > trips.slowest_ns:
+                    trips.slowest_ns = int(took[slowest])
+                    trips.slowest = place_of(batch, int(rows[slowest]))
         return ()
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:

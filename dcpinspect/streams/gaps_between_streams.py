@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.arrays import BoolArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
@@ -107,7 +107,7 @@ def resumed_gaps(
     own_name = NameNumbers(own_names, most).of[streams.connection]
     own_groups = Groups([own_name, streams.vbucket, streams.sid], order)
     of_host = Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
-    went_on = _latest_before(streams, client_groups)
+    went_on = client_groups.greatest_earlier(streams.latest.time, LEAST)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
     start, own_before = streams.request.start[later], own_groups.previous[later]
@@ -172,23 +172,6 @@ def _incomplete(
         if number in sight.incomplete:
             links_of_client[client.name if client.is_named else client.host].append(link)
     return links_of_client
-
-
-def _latest_before(streams: Streams, groups: Groups) -> IntArray:
-    """Returns, for each stream of the groups, the latest time of all streams before it in its
-    group; ``LEAST`` for none.
-    """
-    rows, latest_seqnos = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
-    latest = streams.latest.time[rows]
-    rank = np.argsort(np.argsort(latest, kind="stable"), kind="stable")
-    # so that the greatest rank so far begins anew with each group
-    above = np.repeat(np.arange(len(groups)), groups.counts) * len(rows)
-    greatest = np.maximum.accumulate(rank + above) - above
-    has_before = np.ones(len(rows), dtype=np.bool_)
-    has_before[groups.begins] = False
-    indices = np.flatnonzero(has_before)
-    latest_seqnos[rows[indices]] = np.sort(latest)[greatest[indices - 1]]
-    return latest_seqnos
 
 
 def _is_over(stream: Stream, time_ns: int, links: Mapping[int, TcpConnection]) -> bool:

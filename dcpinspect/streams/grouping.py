@@ -132,19 +132,23 @@ class Groups:
     def greatest_later(self, values: IntArray, otherwise: int) -> IntArray:
         """Returns, for each row, the greatest value of the rows behind it in its group;
         ``otherwise`` if there are none.
-
-        No value is below ``otherwise``.
         """
-        later_maxima = np.full(len(self.of), otherwise, dtype=np.int64)
-        backwards = self.rows[::-1]
-        group = self.of[backwards]
-        distinct_values, rank = np.unique(values[backwards], return_inverse=True)
+        return self._greatest_before(values, otherwise, self.rows[::-1])
+
+    def greatest_earlier(self, values: IntArray, otherwise: int) -> IntArray:
+        """As ``greatest_later``, of the rows before each row."""
+        return self._greatest_before(values, otherwise, self.rows)
+
+    def _greatest_before(self, values: IntArray, otherwise: int, rows: IntArray) -> IntArray:
+        maxima = np.full(len(self.of), otherwise, dtype=np.int64)
+        group = self.of[rows]
+        distinct_values, rank = np.unique(values[rows], return_inverse=True)
         # so that the greatest value so far begins anew with each group
-        above = (len(self) - group) * len(distinct_values)
+        above = np.abs(group - group[:1]) * len(distinct_values)
         greatest = distinct_values[np.maximum.accumulate(rank + above) - above]
         is_same = group[1:] == group[:-1]
-        later_maxima[backwards[1:][is_same]] = greatest[:-1][is_same]
-        return later_maxima
+        maxima[rows[1:][is_same]] = greatest[:-1][is_same]
+        return maxima
 
     def sum(self, values: BoolArray | IntArray) -> IntArray:
         """Returns the sum of the values of each group's rows."""

@@ -18,6 +18,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.gaps import Amounts, as_integers
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.record_codes import POSITION_UNSURE
 from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
@@ -329,10 +330,6 @@ def number_streams(streams: Streams) -> IntArray | None:
     late = np.isin(connection, connection[by_connection][1:][falls])
     order = np.lexsort((open_row, streams.opened.time, connection))
     order = order[late[order]]
-    key = (streams.connection, streams.vbucket, streams.sid)
-    by_key = order[np.lexsort((np.arange(len(order)), *(column[order] for column in key)))]
-    same = np.all([column[by_key[1:]] == column[by_key[:-1]] for column in key], axis=0)
-    position = np.arange(len(by_key))
-    begins = np.maximum.accumulate(np.where(np.append(False, same), 0, position))
-    streams.ordinal[by_key] = position - begins + 1
+    groups = Groups((streams.connection, streams.vbucket, streams.sid), order)
+    streams.ordinal[groups.rows] = 1 + np.arange(len(order)) - groups.begins.repeat(groups.counts)
     return np.argsort(open_row, kind="stable")

@@ -45,8 +45,16 @@ def test_names_have_numbers() -> None:
     )
 
 
-def test_a_row_tells_the_greatest_value_behind_it_in_its_group() -> None:
+def test_a_row_tells_the_greatest_value_beside_it_in_its_group() -> None:
     values = np.array([7, -3, 2, -5, 4, 1])
+    assert Groups([ONE], np.array([3, 4, 0, 1])).greatest_earlier(values, -9).tolist() == [
+        4,
+        -5,
+        -9,
+        -9,
+        -9,
+        -9,
+    ]
     assert Groups([ONE]).greatest_later(values, -9).tolist() == [4, -5, 4, -9, -9, -9]
     assert Groups([ONE], np.array([3, 4, 0, 1])).greatest_later(values, -9).tolist() == [
         -9,
