@@ -35,6 +35,7 @@ from dcpinspect.reading.store.originals import Originals
 from dcpinspect.reading.store.part import StorePart, WantedBytes, gather
 from dcpinspect.reading.store.places import Places
 from dcpinspect.reading.store.spool import Spool
+from dcpinspect.streams.grouping import by_value
 from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.collection_names import NO_NAMES
 from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
@@ -518,14 +519,8 @@ class _FoundRows:
         self.part: RowNumbers = (
             np.searchsorted(np.array(view.first_rows, np.int64), self.rows, "right") - 1
         )
-        by_part = np.argsort(self.part, kind="stable")
-        self._order = np.argsort(by_part, kind="stable")
-        bounds = np.flatnonzero(np.diff(self.part[by_part], prepend=-1))
-        self.groups = [
-            (view.parts[int(self.part[run[0]])], run)
-            for run in np.split(by_part, bounds[1:])
-            if len(run)
-        ]
+        self._order = np.argsort(np.argsort(self.part, kind="stable"), kind="stable")
+        self.groups = [(view.parts[part], run) for part, run in by_value(self.part)]
 
     def __len__(self) -> int:
         return len(self.rows)
