@@ -130,15 +130,12 @@ class Contents(Portable):
         tables.entries, tables.marks.used = entries, len(entries)
         while tables.marks.used and tables.marks.used + event_keys.ROOM > self.most:
             self._forget()
-        least = tables.marks.used + event_keys.ROOM
-        self._move(max(min(_FIRST, self.most), 1 << (least - 1).bit_length()))
-
-    def _move(self, size: int) -> None:
-        """Moves the entries to a table of this size, and sorts them in anew."""
-        tables, used = self._tables, self._tables.marks.used
-        entries = event_keys.KeyRows.zeros(size)
-        entries[:used] = tables.entries[:used]
-        tables.entries, tables.slots = entries, np.full(2 * size, -1, dtype=np.int64)
+        used = tables.marks.used
+        grown = event_keys.KeyRows.zeros(
+            max(min(_FIRST, self.most), 1 << (used + event_keys.ROOM - 1).bit_length())
+        )
+        grown[:used] = tables.entries[:used]
+        tables.entries, tables.slots = grown, np.full(2 * len(grown), -1, dtype=np.int64)
         event_keys.refill_entries(tables)
 
     def feed(
@@ -189,12 +186,18 @@ class Contents(Portable):
         entries.snapshot[of_key] = renumbered(entries.snapshot[of_key], snapshots)
 
     def _make_room(self) -> None:
-        size = len(self._tables.entries)
-        if size - self._tables.marks.used >= event_keys.ROOM:
+        tables = self._tables
+        used = tables.marks.used
+        if len(tables.entries) - used >= event_keys.ROOM:
             return
-        if size >= self.most:
+        if len(tables.entries) < self.most:
+            grown = event_keys.KeyRows.zeros(min(_GROWTH * len(tables.entries), self.most))
+            grown[:used] = tables.entries[:used]
+            tables.entries = grown
+        else:
             self._forget()
-        self._move(min(_GROWTH * size, self.most))
+        tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
+        event_keys.refill_entries(tables)
 
     def _forget(self) -> None:
         """Forgets the older half of the keys; collections and pending prepares stay longer."""
