@@ -14,7 +14,7 @@ from dcpinspect.errors import CaptureError
 _OF_PIPELINE = "_manifest"
 """A folder that the output of a pipeline has."""
 _CAPTURE = re.compile(
-    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst|xz|bz2))?$", re.IGNORECASE
+    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst|xz|bz2|lz4|zip|z|7z))?$", re.IGNORECASE
 )
 _MAGICS = tuple(
     bytes.fromhex(magic) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "0a0d0d0a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.capture.folders import has_name_of_capture
+from dcpinspect.capture.no_capture import HEAD, what_it_is
 from dcpinspect.cli import options
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
@@ -70,17 +73,7 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
     """Says on standard error which lines of each file could not be used. Returns the status."""
     for reading in readings:
         if stats or reading.unknown or reading.too_long or not reading.events:
-            advice = (
-                ""
-                if reading.events
-                else "; it has the name of a capture, which 'dcpinspect check' reads"
-                if has_name_of_capture(reading.path)
-                else (
-                    "; no line of it is about a stream or a vbucket: give memcached.log, or what "
-                    "'cbstats failovers', 'vbucket-seqno', or 'dcp' with streams open, print"
-                )
-            )
-            complain(f"{reading.summary}{advice}")
+            complain(f"{reading.summary}{'' if reading.events else _advice(reading.path)}")
         if reading.problem is not None:
             complain(DamagedCapture(reading.path, reading.problem, "all that is readable was read"))
     if not any(reading.events for reading in readings):
@@ -88,3 +81,18 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
     if any(reading.problem or reading.too_long for reading in readings):
         return DamagedCapture.exit_status
     return 0
+
+
+def _advice(path: str) -> str:
+    """Returns what to do about a file in which nothing is about a stream or a vbucket."""
+    if has_name_of_capture(path):
+        return "; it has the name of a capture, which 'dcpinspect check' reads"
+    if os.path.isfile(path):
+        with suppress(OSError), open(path, "rb") as file:
+            kind, next_step = what_it_is(file.read(HEAD)) or ("", "")
+            if next_step.startswith("unpack it"):
+                return f"; it {kind}: unpack it, and give memcached.log"
+    return (
+        "; no line of it is about a stream or a vbucket: give memcached.log, or what "
+        "'cbstats failovers', 'vbucket-seqno', or 'dcp' with streams open, print"
+    )

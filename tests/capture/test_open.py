@@ -46,6 +46,7 @@ def test_a_file_of_a_directory_that_cannot_be_read_is_left_out_and_a_named_one_i
         "r_1.pcap": builders.pcap(PACKETS),
         "r_2.pcap": b"",
         "r_3.pcap": bytes(30),
+        "r_4.pcap.lz4": b"\x04\x22\x4d\x18" + bytes(30),
     }.items():
         (tmp_path / name).write_bytes(content)
     with open_capture(tmp_path) as capture:
@@ -54,11 +55,12 @@ def test_a_file_of_a_directory_that_cannot_be_read_is_left_out_and_a_named_one_i
         assert [(Path(one.file).name, one.what) for one in capture.problems] == [
             ("r_2.pcap", "left out, for it is empty"),
             ("r_3.pcap", "left out, for it is not a capture (begins with 00 00 00 00)"),
+            ("r_4.pcap.lz4", "left out, for it is packed by lz4"),
         ]
     with pytest.raises(CaptureError, match=r"r_2\.pcap: is empty"):
         open_capture(sorted(tmp_path.iterdir()))
     (tmp_path / "r_1.pcap").write_bytes(b"")
-    with pytest.raises(CaptureError, match=r"r_3\.pcap: is not a capture"):
+    with pytest.raises(CaptureError, match=r"r_4\.pcap\.lz4: is packed by lz4"):
         open_capture(tmp_path)
 
 

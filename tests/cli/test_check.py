@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -436,6 +437,18 @@ def test_a_log_without_a_record_is_not_checked(
     assert said.err.endswith(
         "; no line of it is about a stream or a vbucket: give memcached.log, or what "
         "'cbstats failovers', 'vbucket-seqno', or 'dcp' with streams open, print\n"
+    )
+
+
+def test_a_packed_log_is_told_to_be_unpacked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = tmp_path / "support.zip"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.writestr("memcached.log", rollback())
+    assert main(["log", str(bundle)]) == 2
+    assert capsys.readouterr().err.endswith(
+        "; it is a zip archive: unpack it, and give memcached.log\n"
     )
 
 

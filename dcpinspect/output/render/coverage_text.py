@@ -281,7 +281,7 @@ def why_nothing(reading: Reading, *, any_port: str = "", advises_elsewhere: bool
     if not ports and unread:
         return f"no DCP beside packets with link type {', '.join(list(unread)[:MAX_PORTS])}; {OTHER_LINK}"
     if not ports:
-        return f"no DCP, and no TCP in its {packets:,} packets"
+        return f"no DCP, and no TCP in {counted(packets, 'packet')}"
     more = ", …" if len(ports) > MAX_PORTS else ""
     named = ", ".join(map(str, ports[:MAX_PORTS]))
     return (
