@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.capture.folders import has_name_of_capture
-from dcpinspect.capture.no_capture import HEAD, what_it_is
 from dcpinspect.cli import options
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
@@ -88,6 +87,8 @@ def _advice(path: str) -> str:
     if has_name_of_capture(path):
         return "; it has the name of a capture, which 'dcpinspect check' reads"
     if os.path.isfile(path):
+        from dcpinspect.capture.no_capture import HEAD, what_it_is  # deferred: it needs NumPy
+
         with suppress(OSError), open(path, "rb") as file:
             kind, next_step = what_it_is(file.read(HEAD)) or ("", "")
             if next_step.startswith("unpack it"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -382,7 +382,7 @@ class Decoded:
                 column_places.setdefault(slot.name, [])
         # Nothing here may refer to self: a cycle would keep the bytes of the batch in memory until
         # the garbage collector runs.
-        flatbuffer_numbers = cache(partial(_flatbuffer_numbers, self._data, flatbuffers))
+        flatbuffer_numbers = _FlatBuffers(self._data, flatbuffers)
         return {
             name: partial(
                 _column, self._data, len(self), name, name_places, flatbuffer_numbers, self.holes
@@ -575,22 +575,32 @@ def _split(rows: RowNumbers, group: RowNumbers) -> list[RowNumbers]:
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
 
 
-def _flatbuffer_numbers(data: ByteArray, tables: list[_Told]) -> dict[int, dict[str, int]]:
-    """Returns numbers by name, for each row whose value is a FlatBuffer. Only few messages have one:
-    collections come and go rarely.
+class _FlatBuffers:
+    """Numbers of the FlatBuffers among the values, by row. Only few messages have one: collections
+    come and go rarely.
     """
-    numbers_by_row: dict[int, dict[str, int]] = {}
-    for spec, row, value_start, size in tables:
-        try:
-            table = decode_table(data[value_start : value_start + size].tobytes(), spec.slots)
-        except FlatBufferError:
-            continue
-        numbers_by_row[row] = {
-            slot.name: value
-            for slot, value, _, _ in table
-            if isinstance(value, int) and not isinstance(value, bool)
-        }
-    return numbers_by_row
+
+    def __init__(self, data: ByteArray, tables: list[_Told]) -> None:
+        self._data = data
+        self._tables = tables
+
+    @cached_property
+    def numbers(self) -> dict[int, dict[str, int]]:
+        """Numbers by name, for each row that has such a table."""
+        numbers_by_row: dict[int, dict[str, int]] = {}
+        for spec, row, value_start, size in self._tables:
+            try:
+                table = decode_table(
+                    self._data[value_start : value_start + size].tobytes(), spec.slots
+                )
+            except FlatBufferError:
+                continue
+            numbers_by_row[row] = {
+                slot.name: value
+                for slot, value, _, _ in table
+                if isinstance(value, int) and not isinstance(value, bool)
+            }
+        return numbers_by_row
 
 
 def _column(
@@ -598,7 +608,7 @@ def _column(
     total: int,
     name: str,
     column_places: list[_Place],
-    flatbuffer_numbers: Callable[[], Mapping[int, Mapping[str, int]]],
+    flatbuffers: _FlatBuffers,
     holes: HoleRanges,
 ) -> NumberColumn:
     """Returns a column of the numbers at these places of these rows, or in a FlatBuffer."""
@@ -614,7 +624,7 @@ def _column(
             )
         values[rows] = np.where(is_lost, 0, read)
         valid[rows] = ~is_lost
-    for row, numbers in flatbuffer_numbers().items():
+    for row, numbers in flatbuffers.numbers.items():
         if name in numbers:
             values[row], valid[row] = numbers[name], True
     return NumberColumn(values, valid)

@@ -636,6 +636,8 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     if segment.flags & FIN > sender.has_fin and acked > waiting_end:
         tables.flows[flow_to_write(tables, side ^ 1)].acked_at_end = acked
     if has_fin:
+        if flow.acked_at_end > 0 and not segment.flags & FIN:
+            flow.acked_at_end = 0  # this FIN came after what was acknowledged by then
         acked = known_end
         own_end = sender.base + last_waiting(tables, tables.flows[flow_of(tables, side)])
         if sender.has_base == 1 and distance(segment.seq, own_end) > sender.has_fin:
