@@ -115,8 +115,8 @@ def _tool(name: str, library: Library) -> Callable[..., Any]:
         del parameters["captures"]
     elif name != "info":
         parameters["captures"] = parameters["captures"].replace(default=inspect.Parameter.empty)
-    own = inspect.signature(method, eval_str=True).parameters
-    parameters |= {parameter: own[parameter] for parameter in own if parameter != "self"}
+    of_method = inspect.signature(method, eval_str=True).parameters
+    parameters |= {key: of_method[key] for key in of_method if key != "self"}
     run.__name__, run.__doc__ = name, " ".join((method.__doc__ or "").split())
     signature = inspect.Signature(
         [

@@ -170,8 +170,8 @@ class Logins(Watcher):
             if status in _GOOD:
                 self._refused.pop(key, None)
                 if key[1] == _CHOICE and connection not in self._chosen:
-                    chosen = self._chosen if len(self._chosen) < MOST else self._chosen_later
-                    chosen.setdefault(connection, answer_place)
+                    choices = self._chosen if len(self._chosen) < MOST else self._chosen_later
+                    choices.setdefault(connection, answer_place)
                     if len(self._chosen_later) > MOST:
                         del self._chosen_later[next(iter(self._chosen_later))]
             elif before is not None and opcode != Opcode.SELECT_BUCKET == before.opcode:

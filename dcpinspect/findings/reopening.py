@@ -147,9 +147,9 @@ def _not_taken_up(
     if not len(again) and is_refused and waited <= REFUSED_NS:
         return  # nobody knows how long the client waits before it asks again
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)))
-    others = len(np.unique(reopened.vbucket[again]))
+    vbuckets = len(np.unique(reopened.vbucket[again]))
     comparison = (
-        f"{counted(others, 'other vbucket')} {'was' if others == 1 else 'were'}, within {slowest}"
+        f"{counted(vbuckets, 'other vbucket')} {'was' if vbuckets == 1 else 'were'}, within {slowest}"
         if len(again)
         else "others go on"
     )

@@ -275,14 +275,14 @@ def _not_listed(
     if not (is_high & ~is_checkpoint)[is_listed].all() or not told_state.is_all:
         return
     times = streams.opened.time[first]
-    others = np.sort(times[is_high & (starts > LEAST)])
+    resumed_ns = np.sort(times[is_high & (starts > LEAST)])
     is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)
     for number, time_ns in zip(first[is_unlisted].tolist(), times[is_unlisted], strict=True):
         server = context.by_number[streams.connection[number]].server
         if time_ns <= told_state.since_ns.get(server, GREATEST):
             continue
         # one that begins later may have come to the node since, and is read from its beginning
-        bounds = others.searchsorted((time_ns - PATIENCE_NS, time_ns + PATIENCE_NS))
+        bounds = resumed_ns.searchsorted((time_ns - PATIENCE_NS, time_ns + PATIENCE_NS))
         other_count = int(bounds[1] - bounds[0])
         if other_count < LISTED:
             continue

@@ -173,8 +173,8 @@ def _sort_packets(
         seen += len(batch)
         if skipped_here < len(batch):
             first = batch.first_packet + skipped_here
-            rest = consecutive(batch, slice(skipped_here, len(batch)))
-            sorter.add(replace(rest, first_packet=first))
+            behind = consecutive(batch, slice(skipped_here, len(batch)))
+            sorter.add(replace(behind, first_packet=first))
     report.may_be_set = clock.may_be_set
 
 

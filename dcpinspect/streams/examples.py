@@ -120,9 +120,9 @@ class Examples(Generic[T]):
 
     def only(self, is_chosen: Callable[[T], bool]) -> Examples[T]:
         """Returns these examples without those that are kept and not chosen. Rows stay."""
-        chosen = [example for example in self.occurrences if is_chosen(example)]
-        left_out = len(self.occurrences) - len(chosen)
-        return replace(self, first=chosen, last=None, greatest=None, count=self.count - left_out)
+        examples = [example for example in self.occurrences if is_chosen(example)]
+        left_out = len(self.occurrences) - len(examples)
+        return replace(self, first=examples, last=None, greatest=None, count=self.count - left_out)
 
     @property
     def occurrences(self) -> list[T]:

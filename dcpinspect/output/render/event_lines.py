@@ -494,8 +494,8 @@ def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
     text = f"{_counted(beyond, 'item')}, {span}, without a marker of their own"
     if not inside.any():
         return f"no items; then {text}"
-    own = range_text(first[inside].min(), last[inside].max())
-    return f"{_counted(row['items'] - beyond, 'item')}, {own}; then {text}"
+    promised = range_text(first[inside].min(), last[inside].max())
+    return f"{_counted(row['items'] - beyond, 'item')}, {promised}; then {text}"
 
 
 def _items(row: Mapping[str, Any]) -> str:
