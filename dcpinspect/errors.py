@@ -8,6 +8,7 @@ what came from outside is escaped when the text is made.
 
 from __future__ import annotations
 
+import copyreg
 import errno
 import os
 import re
@@ -29,6 +30,11 @@ class DcpInspectError(Exception):
 
     def __init__(self, text: str | None = None) -> None:
         super().__init__(text or type(self).__doc__)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles text and attributes: classes are made from other arguments."""
+        make = copyreg.__newobj__  # type: ignore[attr-defined] # typeshed leaves it out
+        return make, (type(self), *self.args), vars(self)
 
 
 class UsageError(DcpInspectError):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import pickle
 import resource
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from dcpinspect import errors
 from dcpinspect.errors import (
     CaptureError,
+    ClosedError,
     DamagedCapture,
     DcpInspectError,
     PlacedError,
@@ -117,4 +119,22 @@ def test_few_open_files_are_told_as_such(tmp_path: Path) -> None:
     error = SpoolError(tmp_path, OSError(errno.EMFILE, ""))
     assert str(error) == (
         f"{tmp_path}: Too many open files; allow this process more open files (ulimit -n)"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CaptureError("a.pcap", "is empty", "record again", offset=3),
+        PlacedError("--filter", "nothing is called x", "x = 1", 0),
+        ClosedError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_a_worker_reaches_who_waits_for_it(error: DcpInspectError) -> None:
+    received = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (type(received), str(received), vars(received)) == (
+        type(error),
+        str(error),
+        vars(error),
     )

@@ -225,8 +225,8 @@ def test_flags_are_names_and_unknown_bits_numbers() -> None:
 
 
 def test_a_number_with_a_name_has_it_beside_it() -> None:
-    level = {"by_seqno": 1, "key": "k"}
-    found = record(encode("dcp_prepare", **level, durability_level=3), fields=False)
+    prepare = encode("dcp_prepare", by_seqno=1, key="k", durability_level=3)
+    found = record(prepare, fields=False)
     assert found["durability_level"] == 3
     assert found["durability_level_name"] == "persist-to-majority"
     assert "deleted_name" not in found  # 0 and 1 say it
