@@ -528,6 +528,7 @@ class _Annotator(Annotation):
                     fields=tuple(inner),
                     depth=depth,
                     group=spec.name,
+                    missing=any(field.missing for field in inner),
                 )
             record_values.append(record)
             offset += width

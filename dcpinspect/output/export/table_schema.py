@@ -91,10 +91,12 @@ def _specific() -> dict[str, Any]:
                 single = len(item.fields) == 1
                 inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
                 names = {f"{field.name}_name": _NAME for field in item.fields if has_names(field)}
+                # where a length was not captured, what it measures is not there
+                always = [field.name for field in item.fields if field.kind.size]
                 records = (
                     {"type": "string"}
                     if single
-                    else {"type": "object", "properties": inner | names, "required": list(inner)}
+                    else {"type": "object", "properties": inner | names, "required": always}
                 )
                 _add(
                     forms_of,

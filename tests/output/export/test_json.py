@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcpinspect.output.export.json import (
@@ -120,6 +120,12 @@ def test_any_message_is_valid_tiled_and_cannot_steer_a_terminal(
     tiles(found["fields"], 0, len(data))
 
 
+_LOOKUP = bytes.fromhex("80d00000 00000000 00000004 00000001 00000000 00000002 00000000")
+"""A lookup of which the path is cut off."""
+
+
+@example(_LOOKUP, [(12, 13)])
+@example(_LOOKUP, [(12, 15)])
 @given(
     strategies.plausible(),
     st.lists(st.tuples(st.integers(12, 200), st.integers(1, 50)), min_size=1, max_size=3),
@@ -230,7 +236,7 @@ def test_a_number_with_a_name_has_it_beside_it() -> None:
     assert found["durability_level"] == 3
     assert found["durability_level_name"] == "persist-to-majority"
     assert "deleted_name" not in found  # 0 and 1 say it
-    unknown = record(encode("dcp_prepare", **level, durability_level=9), fields=False)
+    unknown = record(encode("dcp_prepare", by_seqno=1, key="k", durability_level=9), fields=False)
     assert unknown["durability_level"] == 9
     assert "durability_level_name" not in unknown
 
