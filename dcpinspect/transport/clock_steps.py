@@ -182,6 +182,8 @@ class _FileClock:
                     self._gap = None  # two clocks take turns, or packets were late
                     break
                 step_ns = _step(both, headers, (low, high), row, self._gap.ns)
+                if step_ns is None and 0 <= self._gap.ns + self.ahead_ns <= _LEAST_NS:
+                    step_ns = -self.ahead_ns  # the clock is as it was before it was set back
                 if step_ns is not None:
                     both.time_ns[headers.index[row] :] -= step_ns
                     self.ahead_ns += step_ns
