@@ -135,6 +135,8 @@ class Config:
         values = value if isinstance(value, list) else [value]
         if any(isinstance(item, (bool, list, dict)) for item in values):
             raise self.error(command, key, "write text, a number, or a list of these")
+        if any(isinstance(item, int) and item.bit_length() > 64 for item in values):
+            raise self.error(command, key, "write a number of at most 64 bits")
         if setting.is_repeatable:
             return [str(item) for item in values]
         if isinstance(value, list):
@@ -194,7 +196,7 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
             raise UsageError(
                 f"{escape(os.fspath(path))}: larger than {MAX_SIZE >> 20} MiB, so no config file"
             )
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         if is_named:
             raise UsageError(
@@ -212,8 +214,9 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
             f"{escape(os.fspath(path))}, offset {error.start}: not UTF-8; save the config file "
             "as UTF-8"
         ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{escape(os.fspath(path))}: not valid TOML: {error}") from error
+    except ValueError as error:  # also of a number of thousands of digits
+        what = str(error).partition("; use sys")[0]
+        raise UsageError(f"{escape(os.fspath(path))}: not valid TOML: {what}") from error
     except RecursionError:
         raise UsageError(
             f"{escape(os.fspath(path))}: lists or tables are nested too deep"

@@ -85,12 +85,22 @@ def test_values_read_as_on_the_command_line(text: str, expected: object, path: P
             "not valid TOML: Expected ']' at the end of a table declaration (at line 1, column 6)",
         ),
         ("a=" + "[" * 5000, "lists or tables are nested too deep"),
+        (
+            "[read]\nlimit = " + "9" * 5000,
+            "not valid TOML: Exceeds the limit (4300 digits) for integer string conversion: value "
+            "has 5000 digits",
+        ),
+        ("[read]\nlimit = 0x" + "f" * 6000, "[read] limit: write a number of at most 64 bits"),
     ],
 )
 def test_errors_name_file_and_place(text: str, what: str, path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         defaults(text, path)
     assert str(caught.value) == f"{path}: {what}"
+
+
+def test_a_byte_order_mark_is_no_text(path: Path) -> None:
+    assert defaults("\ufeff[read]\nlimit = 3", path) == defaults("[read]\nlimit = 3", path)
 
 
 def saved(text: str, table: str, path: Path) -> dict[str, str]:
