@@ -46,9 +46,9 @@ def follow(
         open_output(output, TEXT, captures) as target,
     ):
         reading.track(redactor)
-        talk = Conversation(width=target.width(), folds=not is_all)
-        shown_count = 0
         paint = target.painter()
+        talk = Conversation(width=target.width(), folds=not is_all, paint=paint)
+        shown_count = 0
 
         def begin(client: str, server: str) -> None:
             assert reading.tracker is not None
@@ -66,13 +66,13 @@ def follow(
             target.write_piece(
                 "".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows))
             )
-        ends = [*talk.end()]
+        target.write_piece("".join(f"{line}\n" for line in talk.end()))
         link = next((link for link in reading.links if link.number == connection), None)
         if span is None and link is not None:
             if not shown_count:
                 begin(link.client, link.server)
-            ends += end_lines(link, reading.first_time_ns or 0)
-        target.write_piece("".join(f"{line}\n" for line in ends))
+            ends = end_lines(link, reading.first_time_ns or 0)
+            target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in ends))
         if reading.messages and not shown_count and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=input_.stats, shown=shown_count)

@@ -349,6 +349,7 @@ class _Picture:
             (*story.key[:1], story.stream["stream"], story.stream["sid"]): story.stream["answer"]
             for story in history.streams
         }
+        own_findings = {e.row: e.paint for e in events[::-1] if e.severity and e.cause is None}
         for event in events:
             # what no message shows has only a time
             until_ns = event.time_ns if event.kind in WITHOUT_MESSAGE else None
@@ -358,7 +359,7 @@ class _Picture:
                 self._write_line(waiting[2])
                 waiting = next(messages, None)
             is_own = event.severity is not None and event.cause is None
-            paint = _paint_of(event, answers)
+            paint = _paint_of(event, answers, own_findings)
             # causes have no background in a list: it would be that of a whole line
             style = "dim" if event.cause is not None else PAINTS[paint].text if paint else ""
             for line in lines.lines_of(event):
@@ -368,13 +369,20 @@ class _Picture:
             waiting = next(messages, None)
 
 
-def _paint_of(event: VbucketEvent, answers: Mapping[tuple[int, int, int | None], str]) -> str:
-    """Returns the colour of an event, its name in the palette: of a request that of its answer.
-    ``answers``: by connection, stream and stream-id.
+def _paint_of(
+    event: VbucketEvent,
+    answers: Mapping[tuple[int, int, int | None], str],
+    findings: Mapping[int, str],
+) -> str:
+    """Returns the colour of an event, its name in the palette: of a request that of its answer, of a
+    refused one that of its finding.
+
+    ``answers``: by connection, stream and stream-id. ``findings``: colours by row.
     """
     if event.kind == "request":
         answer = answers[event.connection, event.stream, event.sid]
-        return _OF_ANSWERS.get(answer, "kind-request")
+        paint = _OF_ANSWERS.get(answer, "kind-request")
+        return findings.get(event.row, paint) if answer == "refused" else paint
     return event.paint
 
 

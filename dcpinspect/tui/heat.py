@@ -40,7 +40,7 @@ SIGNS = (
     Sign("Q", "kind-request", "request"),
     Sign("C", "kind-upkeep", "connection closed"),
     Sign("E", "kind-end", "stream end"),
-    Sign("N", "kind-response", "refused"),
+    Sign("N", "verdict-refused", "refused"),
     Sign("R", "kind-rollback", "rollback"),
     Sign(LETTERS["capture-loss"], "cause-capture-loss", "capture-loss"),
     Sign(LETTERS["unexplained"], "cause-capture-loss", "unexplained"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.cli.main import main
 from tests import builders
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.peers.truth import SAMPLES
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -49,6 +50,25 @@ def test_a_side_that_takes_no_bytes_to_the_end_is_told(capsys: pytest.CaptureFix
     assert capsys.readouterr().out.splitlines()[-1] == (
         "     0.811392  → TCP window 0: takes no bytes for 65.4 s, to the end; frame 117"
     )
+
+
+def test_lines_have_the_colours_of_read(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(real_server("resume"))
+    coloured = lines(capsys, path, "4", "--color", "always")
+    plain = lines(capsys, path, "4", "--color", "never")
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == plain
+
+    def colours(text: str) -> set[str]:
+        return {line.partition("m")[0] for line in coloured if text in line}
+
+    assert colours("stream_req erange") == {"\x1b[91"}
+    assert colours("stream_req rollback") == {"\x1b[35"}
+    folded = lines(capsys, str(SAMPLES / "tour.pcapng"), "2", "--color", "always")
+    (events,) = [line for line in folded if "4 × system_event" in line]
+    assert events.startswith("\x1b[32m")
+    closed = lines(capsys, str(real_server("noop-timeout")), "1", "--color", "always")[-1]
+    assert closed.startswith("\x1b[1m")
+    assert "closed by the server" in closed
 
 
 def test_a_connection_that_there_is_not_is_said(capsys: pytest.CaptureFixture[str]) -> None:

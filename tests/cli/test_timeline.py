@@ -67,9 +67,13 @@ def test_events_have_the_colour_of_what_went_wrong(capsys: pytest.CaptureFixture
     assert colour(rollback, "request from 50: accepted") == "1;36"
     assert colour(rollback, "20 gaps, 20 seqnos") == "90"
     assert colour(rollback, "reset by the server") == "90"
-    assert colour(rollback, "stream end: closed, after") == "93"
-    assert colour(refused, "request from 20: refused") == "1;93"
+    assert colour(rollback, "stream end: closed, after") == "90"
+    assert colour(refused, "request from 20: refused") == "1;91"
     assert colour(refused, "✖ bad-stream-range") == "1;91"
+    filtered = shown(capsys, str(real_server("coll-filter")), "--vbucket", "1", "--color", "always")
+    assert "\x1b[93mN\x1b[0m  row 47: from 0, refused" in filtered
+    assert "\x1b[93mN\x1b[0m refused" in filtered
+    assert colour(filtered, "request from 0: refused: unknown_scope") == "1;33", "its warning's"
 
 
 def test_messages_stand_under_their_events_as_read_prints_them(

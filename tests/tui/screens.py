@@ -189,18 +189,19 @@ def screen(app: InspectApp) -> str:
 
 
 LETTERS = {
-    "removal": "y",
-    "marker": "b",
-    "request": "c",
-    "response": "p",
-    "refusal": "r",
-    "rollback": "v",
-    "system-event": "g",
-    "end": "o",
-    "upkeep": "-",
+    "kind-removal": "t",
+    "kind-marker": "b",
+    "kind-request": "c",
+    "kind-response": "p",
+    "kind-refusal": "r",
+    "kind-rollback": "v",
+    "kind-system-event": "g",
+    "kind-upkeep": "-",
+    "severity-warning": "y",
+    "verdict-orphaned": "o",
 }
-"""Of the hues of the palette, by the first kind that has each: yellow, blue, cyan, pale, red,
-violet, green, orange, grey.
+"""Of the hues of the palette, by the first that has each: teal, blue, cyan, pale, red, violet, green,
+grey, yellow, orange.
 """
 
 
@@ -209,7 +210,7 @@ def colours(app: InspectApp) -> str:
     the ground. All themes have the same.
     """
     found = variables(app.current_theme, has_color=True)
-    letters = {found[f"paint-kind-{name}"].lower(): letter for name, letter in LETTERS.items()}
+    letters = {found[f"paint-{name}"].lower(): letter for name, letter in LETTERS.items()}
     letters |= {found[f"paint-scale-{level}"].lower(): str(level) for level in range(1, 9)}
     lines = []
     for strip in app.screen._compositor.render_strips():

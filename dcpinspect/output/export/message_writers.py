@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.render.palette import SEVERITIES, text_color
+from dcpinspect.output.render.palette import text_style
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.dump_rows import DumpRows
@@ -127,9 +127,7 @@ class LinesWriter:
         rule = int(self._rules[index]) if self._colors is not None else 0
         if self._colors is not None and rule:
             return self._colors.colors[rule - 1]
-        if batch.problem_of(index) is not None:
-            return f"bold {SEVERITIES['error'].text}"
-        return text_color(batch.decoded, index)
+        return text_style(batch, index)
 
     def _details(self, batch: MessageBatch, index: int) -> str:
         from dcpinspect.output.export.dump_rows import ends_text, file_text

@@ -4,7 +4,7 @@ kind is one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dcpinspect.output.render.message_lines import (
     summary,
     title,
 )
+from dcpinspect.output.render.palette import text_style
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.messages import MessageBatch
@@ -34,13 +35,22 @@ _ROOM = "        "
 class Conversation:
     """Makes the lines; a run can continue in the next batch."""
 
-    def __init__(self, *, width: int | None, folds: bool) -> None:
-        """``folds``: shows many messages of one kind as one line."""
+    def __init__(
+        self,
+        *,
+        width: int | None,
+        folds: bool,
+        paint: Callable[[str, str], str] = lambda text, _: text,
+    ) -> None:
+        """``folds``: shows many messages of one kind as one line. ``paint``: colours lines as lists of
+        messages have them.
+        """
         self._width = width
         self._folds = folds
+        self._paint = paint
         self._held: list[str] = []  # lines of the latest run, while it may stay short
         self._kind: tuple[int, ...] | None = None
-        self._head = self._title = self._reason = ""
+        self._head = self._title = self._reason = self._style = ""
         self._count = self._bytes = 0
         self._vbuckets: set[int] = set()
         self._seqnos: dict[str, list[int]] = {}
@@ -67,6 +77,7 @@ class Conversation:
             self._head = _head(batch, int(run[0]))
             self._title = title(batch, int(run[0]))
             self._reason = _reason(batch, int(run[0]))
+            self._style = text_style(batch, int(run[0]))
         for index in run[: max(0, FEW - self._count)].tolist():
             self._held += self._lines_of(batch, index)
         self._count += len(run)
@@ -94,6 +105,7 @@ class Conversation:
             yield from self._wrapped(
                 self._head,
                 f"{self._count:,} × {self._title}{where}{seqnos}{reason}, {self._bytes:,} bytes",
+                self._style,
             )
         self._held, self._kind, self._count, self._bytes = [], None, 0, 0
         self._vbuckets, self._seqnos = set(), {}
@@ -105,12 +117,11 @@ class Conversation:
             vbucket_text += f"  seqno{'s' if '–' in seqnos else ''} {seqnos}"
         summary_text = summary(batch, index)
         text = f"{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
-        return self._wrapped(_head(batch, index), text)
+        return self._wrapped(_head(batch, index), text, text_style(batch, index))
 
-    def _wrapped(self, head: str, text: str) -> list[str]:
-        if self._width is None:
-            return [head + text]
-        return wrap(head + text, self._width, " " * min(len(head) + 2, self._width // 2))
+    def _wrapped(self, head: str, text: str, style: str) -> list[str]:
+        indent = " " * min(len(head) + 2, (self._width or 0) // 2)
+        return [self._paint(line, style) for line in wrap(head + text, self._width, indent)]
 
 
 def end_lines(link: TcpConnection, first_ns: int) -> Iterator[str]:

@@ -459,7 +459,7 @@ def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:
     for index, row in enumerate(rows):
         state = row["state"]
         if index in missing and state.startswith("complete"):
-            state = f"end reached, {_lacks(missing[index])}"
+            state = f"{state}, but {_lacks(missing[index])}"
         yield row, f"{state}, {_came(row, story, in_order[borders[index] : borders[index + 1]])}"
 
 

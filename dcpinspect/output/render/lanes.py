@@ -204,9 +204,9 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> LaneCells:
             cells[first + 1 : first + 2] = glyphs.back
         else:
             cells[last] = glyphs.end
-    for letter in "BRQ":
+    for letter in "BRQN":
         for mark in shape.marks:
-            if mark.letter == letter and (letter != "Q" or shape.is_asked):
+            if mark.letter == letter and (letter not in "QN" or shape.is_asked):
                 _set_cell(cells, scale, mark.at, letter)
     return cells
 
@@ -286,6 +286,7 @@ Painted = tuple[str, str]
 _OF_EVENTS = {
     **{
         "Q": "kind-request",
+        "N": "verdict-refused",
         "R": "kind-rollback",
         "S": "kind-system-event",
         "V": "kind-system-event",
@@ -294,7 +295,7 @@ _OF_EVENTS = {
 }
 EVENTS = tuple(_OF_EVENTS)
 """Letters of events."""
-LOUD = ("cause-capture-loss", "cause-unexplained", "cause-rollback")
+LOUD = ("cause-capture-loss", "cause-unexplained", "cause-resumed", "cause-rollback")
 """Colours of gaps that are used as background."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
@@ -376,10 +377,11 @@ def events_legend() -> list[Sign]:
     """Returns the meanings of the letters of events."""
     words = (
         "request",
+        "refused",
         "rollback answer",
         "system event",
         "state",
-        "seqno_advanced message",
+        "seqno_advanced",
         "stream end",
         "connection closed",
         "branch",

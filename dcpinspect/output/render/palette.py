@@ -15,6 +15,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_traits
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import words_of
 
 
@@ -40,6 +41,7 @@ _GREEN = PaletteColor("#4fc08d", "#136b41", "green")
 _CYAN = PaletteColor("#5cc8d7", "#0a6779", "cyan")
 _PALE = PaletteColor("#9fc3c8", "#38636a", "cyan")
 _BLUE = PaletteColor("#6cb0f5", "#1864ab", "bright_blue")
+_TEAL = PaletteColor("#45d6b5", "#00694f", "bright_cyan")
 _YELLOW = PaletteColor("#e9c94a", "#7a5c00", "yellow")
 _ORANGE = PaletteColor("#f49b57", "#9c4100", "bright_yellow")
 _RED = PaletteColor("#ff6b6b", "#b52424", "bright_red")
@@ -48,14 +50,14 @@ _PINK = PaletteColor("#f78fc4", "#a01a62", "bright_magenta")
 
 KINDS = {
     "item": _PLAIN,
-    "removal": _YELLOW,
+    "removal": _TEAL,
     "marker": _BLUE,
     "request": _CYAN,
     "response": _PALE,
     "refusal": _RED,
     "rollback": _PURPLE,
     "system-event": _GREEN,
-    "end": _ORANGE,
+    "end": _GREY,
     "upkeep": _GREY,
 }
 """Colours of messages. An item stores a document, a removal deletes or expires one; upkeep is noops
@@ -87,7 +89,7 @@ CAUSES = {
     "seqno-advanced": _PALE,
     "oso": _PALE,
     "invisible": _GREY,
-    "resumed": _CYAN,
+    "resumed": _YELLOW,
     "rollback": _PURPLE,
     "snapshot-tail": _YELLOW,
     "capture-loss": _PINK,
@@ -209,8 +211,10 @@ def message_kinds(decoded: Decoded, rows: slice = slice(None)) -> RowNumbers:
     return np.where(decoded.is_response[rows], answers, requests)
 
 
-def text_color(decoded: Decoded, index: int) -> str:
-    """Returns the colour of a message's line in text, one of the terminal's own 16; empty: the
-    usual colour of text.
+def text_style(batch: MessageBatch, index: int) -> str:
+    """Returns the style of a message's line in text: that of errors where it has a problem, or a
+    colour of the terminal's own 16; empty: the usual colour of text.
     """
-    return KINDS[_NAMES[int(message_kinds(decoded, slice(index, index + 1))[0])]].text
+    if batch.problem_of(index) is not None:
+        return f"bold {SEVERITIES['error'].text}"
+    return KINDS[_NAMES[int(message_kinds(batch.decoded, slice(index, index + 1))[0])]].text

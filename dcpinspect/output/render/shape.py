@@ -105,7 +105,7 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     end = rollback_seqno if rollback_seqno is not None else last
     marks = list(noted)
     if begin is not None:
-        marks.append(Mark(begin, "Q", stream["open_row"] or 0, begun(story)))
+        marks.append(_request(story, begin))
     if rollback_seqno is not None:
         marks.append(Mark(rollback_seqno, "R", _answer_row(story), answered(story)))
     marks += [
@@ -165,7 +165,7 @@ def by_time(
     next_rows = np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)]
     received = np.maximum(first, since(story.last_before(next_rows, bars.time)))
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
-    marks = [Mark(begin, "Q", stream["open_row"] or 0, begun(story)), *noted]
+    marks = [_request(story, begin), *noted]
     if stream["rollback_seqno"] is not None:
         marks.append(Mark(last, "R", _answer_row(story), answered(story)))
     marks += [
@@ -237,6 +237,11 @@ def _answer_row(story: StreamStory) -> int:
     if len(rollback_gaps):
         return int(story.gap_rows[rollback_gaps[-1]])
     return int(story.stream["open_row"] or 0)
+
+
+def _request(story: StreamStory, position: int) -> Mark:
+    letter = "N" if story.stream["answer"] == "refused" else "Q"
+    return Mark(position, letter, story.stream["open_row"] or 0, begun(story))
 
 
 def _end(story: StreamStory, position: int) -> Mark:

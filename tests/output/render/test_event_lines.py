@@ -96,7 +96,7 @@ def test_items_outside_of_a_markers_range_are_not_of_its_snapshot() -> None:
     ]
 
 
-def test_a_snapshot_with_a_hole_has_reached_its_end_but_is_not_called_complete() -> None:
+def test_a_complete_snapshot_with_a_hole_says_so_with_the_word_of_the_table() -> None:
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
@@ -107,7 +107,7 @@ def test_a_snapshot_with_a_hole_has_reached_its_end_but_is_not_called_complete()
     for seqno in range(4, 10):
         stream.mutation(seqno, "c")
     assert snapshots(talk) == [
-        ("memory snapshot 0–9: end reached, seqnos 2–3 did not come (capture-loss), 7 items, 1–9")
+        ("memory snapshot 0–9: complete, but seqnos 2–3 did not come (capture-loss), 7 items, 1–9")
     ]
 
 

@@ -247,6 +247,7 @@ def test_the_line_of_a_rollback_has_its_colour_and_other_lines_have_none() -> No
 
 def test_what_is_loud_is_a_ground_in_the_colours_of_a_terminal() -> None:
     assert style_of("cause-unexplained") == "bright_red reverse"
+    assert style_of("cause-resumed") == "yellow reverse", "the client never got these"
     assert style_of("cause-deduplicated") == "bright_black"
     assert style_of("") == ""
     assert set(LOUD) <= set(PAINTS)

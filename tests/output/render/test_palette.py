@@ -28,6 +28,12 @@ def test_a_refusal_that_may_be_a_note_has_not_the_colour_of_errors() -> None:
     assert PAINTS["verdict-refused"] != PAINTS["severity-error"]
 
 
+def test_what_is_harmless_has_not_the_colour_of_warnings_and_lost_seqnos_have_it() -> None:
+    yellows = {PAINTS["severity-warning"].text, PAINTS["verdict-orphaned"].text}
+    assert not yellows & {kind.text for kind in KINDS.values()}, "bold yellow may look bright"
+    assert PAINTS["cause-resumed"] == PAINTS["severity-warning"]
+
+
 def _light(colour: str) -> float:
     """Relative luminance, as WCAG 2 defines it."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
