@@ -326,6 +326,10 @@ word of dcpinspect
     skipped: bytes between messages, up to the next one that can be read; after a hole, or where no
         message can begin
     unfinished: bytes of a message whose end is not in the capture
+    not decodable: of bytes: they belong to another protocol
+    duplicate: of bytes: the capture has them once more, as sent again or as a packet twice
+    late: of bytes: they came after they were given up, or belong to no connection
+    cut off: of bytes: they are missing because packets are longer than the snapshot length
     promised: in the range of a snapshot marker
     followed: of a rollback: the client asked again, from the rollback seqno
     no end: a stream request with the greatest seqno as its end: the stream goes on, unless a flag as
@@ -415,6 +419,11 @@ state of a vbucket
     replica: the node has a copy of the vbucket, which it gets from the active node
     pending: the node takes the vbucket over, and is not active yet
     dead: the node has given the vbucket away, and answers nothing for it
+state of a server's stream
+    in-memory: items come from memory; those from disk were all read
+    takeover-send: the vbucket moves to the consumer, to which the last items are sent
+    takeover-wait: all is sent, and the consumer has to answer for the vbucket's new state
+    reading: the server, as consumer, takes what another node sends
 system event
     begin-collection: a collection was created
     end-collection: a collection was dropped, with all of its documents

@@ -86,14 +86,15 @@ def test_every_cause_of_a_rule_is_explained() -> None:
         *("rebalance", "node", "nodes", "cluster", "replication", "stream request", "stream end"),
         *("persisted", "acknowledgement", "ended early", "SASL", "plain", "scram"),
         *("client random", "snapshot length", "packets used", "captured bytes", "decoded bytes"),
-        *("skipped bytes", "missing bytes"),
+        *("skipped bytes", "missing bytes", "not decodable bytes", "duplicate bytes", "cut off"),
+        *("in-memory", "takeover-send", "takeover-wait", "reading"),
     ],
 )
 def test_words_of_all_outputs_are_explained(word: str) -> None:
     assert explain(word)
 
 
-@pytest.mark.parametrize("word", ["ahead", "hidden"])
+@pytest.mark.parametrize("word", ["ahead", "hidden", "late"])
 def test_a_word_of_tables_that_is_also_a_cause_begins_with_its_meaning(word: str) -> None:
     lines = explain(word) or []
     assert lines[0] == f"{word}: word of dcpinspect"
