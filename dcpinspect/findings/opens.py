@@ -98,6 +98,8 @@ _SHORTER = (
 CLIENT = 0
 """Direction of the side that opens, whichever side will be the producer."""
 
+_BEGIN = 30
+"""Number of columns of a name that is too long to be accepted, so that what is wrong is not far."""
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 _OF_DCP = opcodes_with(Trait.DCP)
 _OF_DCP[Opcode.DCP_OPEN] = False
@@ -349,15 +351,15 @@ def _refusal(dcp_open: DcpOpen, severity: Severity) -> Occurrence:
     """``severity``: a note if a later open of the connection was granted."""
     assert dcp_open.status is not None
     name = status_name(dcp_open.status)
-    shown_name = f" {clip(dcp_open.name, MOST_NAME)}" if dcp_open.name else ""
     cause, size = _cause(dcp_open), len(dcp_open.name.encode())
     is_long = dcp_open.status == Status.EINVAL and size > LONGEST_NAME
+    shown = clip(dcp_open.name, _BEGIN if is_long else MOST_NAME)
     reason = (
         f"the name has {size} bytes, and may have {LONGEST_NAME}"
         if is_long
         else command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
     )
-    message = f"DCP open{shown_name}: {name}, {reason}"
+    message = f"DCP open{shown and f' {shown}'}: {name}, {reason}"
     return Occurrence(
         "open-refused",
         message,

@@ -46,6 +46,15 @@ def test_an_open_that_is_refused() -> None:
     assert [place.direction for place in found.places] == ["c2s"]
 
 
+def test_what_is_wrong_with_a_long_name_stands_on_the_line_of_its_begin() -> None:
+    talk = Told("x:1")
+    talk.open("n" * 300, "producer", status=Status.EINVAL)
+    (found,) = [one for one in findings(talk) if one.rule == "open-refused"]
+    assert found.message.startswith(
+        f"DCP open {'n' * 29}…: einval, the name has 300 bytes, and may have 200"
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "whose", "advice"),
     [

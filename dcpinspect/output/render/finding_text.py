@@ -48,26 +48,27 @@ MOST_NAMED = 100
 SHOWN_BY_NUMBER = 4
 """Number of vbuckets up to which they are listed without a count."""
 _RULES = 6
-"""Number of rules that a line names whose findings are only counted."""
+"""Most rules that a line names whose findings are only counted."""
 _SHOWN = 8
 """Number of files that a line names."""
 _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE, _MORE_ADVICE = "check --all shows everything; ", "check --all has 'next' of {} more; "
-_COUNTED, _SENTENCE, _ADVICE, _SHORT, _FULL = range(5)
-"""How much is said of a finding: only counted by rule, a sentence, sentence and advice, also its
-time, everything.
+_COUNTED, _BRIEF, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
+"""How much is said of a finding: only counted by rule, a sentence without the connection if that saves
+a line, a sentence, sentence and advice, also its time, everything.
 """
 _FOLDING: tuple[dict[str, int], ...] = (
-    *({}, {"note": _SENTENCE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _SENTENCE}),
-    *({"error": _SHORT}, {"error": _ADVICE}, {"warning": _COUNTED}, {"error": _COUNTED}),
+    *({}, {"note": _BRIEF}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _SENTENCE}),
+    *({"error": _SHORT}, {"error": _ADVICE}, {"warning": _BRIEF}, {"warning": _COUNTED}),
+    {"error": _COUNTED},
 )
 """The steps in which the report is shortened until it fits."""
 _RAISED = (
-    *(("error", level) for level in (_SENTENCE, _ADVICE)),
-    *(("warning", level) for level in (_SENTENCE, _ADVICE)),
+    *(("error", level) for level in (_BRIEF, _SENTENCE, _ADVICE)),
+    *(("warning", level) for level in (_BRIEF, _SENTENCE, _ADVICE)),
     *((severity, level) for level in (_SHORT, _FULL) for severity in ("error", "warning")),
-    *(("note", level) for level in (_SENTENCE, _ADVICE, _SHORT)),
+    *(("note", level) for level in (_BRIEF, _SENTENCE, _ADVICE, _SHORT)),
 )
 """The steps in which remaining lines are used, finding by finding."""
 
@@ -240,18 +241,25 @@ class _Page:
                 if finding.severity == severity and level == _COUNTED
             ]
             if folded:
-                by_rule = Counter(finding.rule for finding in folded).most_common()
-                most = _RULES if len(by_rule) > _RULES + 1 else len(by_rule)
-                rules = ", ".join(f"{number} {rule}" for rule, number in by_rule[:most])
-                if len(by_rule) > most:
-                    rules += f", and {len(by_rule) - most} more rules"
-                several = (
-                    f"{len(folded)} "
-                    f"{'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
-                )
-                several = f"{GLYPHS[severity]} {several}: {rules}"
-                entries.append(list(self.wrapped(several, "", "    ")))
+                more = "more " if len(severity_levels) > len(folded) else ""
+                number = counted(len(folded), f"{more}{severity}")
+                entries.append(self._by_rule(f"{GLYPHS[severity]} {number}", folded))
         return [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
+
+    def _by_rule(self, number: str, folded: Sequence[Finding]) -> list[str]:
+        """Returns findings that are only counted, by rule: of notes only as many rules as fit a line.
+        ``number``: how many there are.
+        """
+        by_rule = Counter(finding.rule for finding in folded).most_common()
+        most = _RULES if len(by_rule) > _RULES + 1 else len(by_rule)
+        while True:
+            rules = [f"{count} {rule}" for rule, count in by_rule[:most]]
+            if most < len(by_rule):
+                rules.append(f"and {counted(len(by_rule) - most, 'more rule')}")
+            lines = list(self.wrapped(f"{number}: {', '.join(rules)}", "", "    "))
+            if len(lines) == 1 or most == 1 or folded[0].severity != "note":
+                return lines
+            most -= 1
 
     def entry(self, finding: Finding, level: int, given_for: dict[str, Finding]) -> list[str]:
         """Returns the lines of one finding. ``given_for``: advice, with the finding for which
@@ -282,17 +290,18 @@ class _Page:
         return ", ".join(filter(None, [self._file_of(finding), where]))
 
     def _headline(self, finding: Finding, level: int) -> list[str]:
-        """Returns what happened, and in short forms where: without the connection, if that saves a
-        line.
+        """Returns what happened, and in short forms where: in the briefest one without the connection, if
+        that saves a line.
         """
         glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
         headline = by_packets(
             f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files
         )
-        is_short = level in (_SENTENCE, _ADVICE)
+        is_short = level in (_BRIEF, _SENTENCE, _ADVICE)
         locations = [
             f" ({place_text})" if is_short and place_text else ""
-            for where in (place_of(finding), _vbuckets_of(finding) or place_of(finding))
+            for where in (place_of(finding), _vbuckets_of(finding))
+            if where == place_of(finding) or (where and level == _BRIEF)
             for place_text in [self._place_text(finding, where)]
         ]
         forms = (list(self.wrapped(headline + text, "", "    ")) for text in locations)

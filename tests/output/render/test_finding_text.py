@@ -11,8 +11,10 @@ from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.findings.recommended import Verdict
 from dcpinspect.output.render.finding_text import SCREEN, lint_lines, report_lines
 from dcpinspect.output.render.verdict import LookedAt
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.tcp_facts import TcpConnection
 from tests.findings.checked import verdicts
+from tests.peers.truth import SAMPLES
 from tests.streams.told import opened
 
 
@@ -250,12 +252,28 @@ def test_packets_of_several_files_are_told_apart() -> None:
     )
 
 
+def test_on_a_small_screen_each_error_has_its_connection_before_notes_have_all_their_rules() -> (
+    None
+):
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        told = list(report_lines(reading.findings(), (), lambda text, _: text, width=80, limit=23))
+    text = " ".join(line.strip() for line in told)
+    assert "answered with erange (connection 2, vb 421)" in text
+    assert "no item received (connection 2, vb 423)" in text
+    assert len([line for line in told if line.startswith("!")]) == 5
+    assert told[-3].startswith("· 8 notes: ")
+    assert "and 5 more rules" in told[-3]
+
+
 def test_counted_notes_name_few_of_their_rules() -> None:
     notes = [finding(rule=f"rule-{number}", severity="note") for number in range(40)]
     shown = " ".join(
         line.strip() for line in report_lines(notes, (), lambda text, _: text, width=80)
     )
-    assert re.search(r"· \d+ more notes: (1 rule-\d+, ){6}and \d+ more rules", shown)
+    assert re.search(r"· \d+ more notes: (1 rule-\d+, ){4}and \d+ more rules", shown), "one line"
 
 
 def test_of_several_captures_short_findings_name_theirs_and_the_day() -> None:
