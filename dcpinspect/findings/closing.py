@@ -40,9 +40,9 @@ RULES = rules(
             stream in between, that row is named; the row is the last message of its streams, the
             first frame the packet that shows the end: FIN, RST, or the acknowledgement of a FIN
             that was not captured. It is a warning if a producer closes it, and the consumer goes on
-            with others for 60 s, but has the vbuckets on no node, and asks for none
-        unless: a warning, if the consumer connects to the node again, or shares vbuckets with
-            others, or a node of the cluster map is not in the capture
+            with others for 60 s, but has the vbuckets on no node, and asks for none. It stays a
+            note if the consumer connects to the node again, or shares vbuckets with others, or a
+            node of the cluster map is not in the capture
         next: look in the logs of both sides for why it was closed; a client has to connect again,
             and to resume its streams where they were
         causes: by-client by-server reset not-taken-up

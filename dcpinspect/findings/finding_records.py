@@ -181,7 +181,10 @@ def with_counts(
         if len(records)
     }
     if "vbuckets" in records_of:
-        records_of["vbuckets"] = _with_end(records_of["vbuckets"])
+        ignored = {
+            row for finding in findings if finding.rule in _IGNORED for row in rows_of(finding)
+        }
+        records_of["vbuckets"] = _with_end(records_of["vbuckets"], ignored)
     return {**tables, **records_of}
 
 
@@ -280,21 +283,28 @@ def _with_verdicts(
 
 _NEVER_CAME = ("unexplained", "resumed")
 """Causes of gaps that the client has, too; those of the capture may have come."""
+_IGNORED = ("rollback-not-followed", "rollback-not-honoured")
+"""Rules about rollbacks after which a vbucket did not go on as it has to."""
 _OF_END = words_of("verdict last_seqno requested_end gaps high_seqno behind streams bytes findings")
 _LONGEST_END = 31
 """Bytes of a stream end with a stream-id: header, framing extras of 3 bytes, and reason."""
 
 
-def _with_end(vbuckets: Records) -> Records:
-    """Returns the table of vbuckets with what those were before that ended."""
-    made = [_before_end(row) for row in vbuckets.row_dicts(*_OF_END)]
+def _with_end(vbuckets: Records, ignored: Collection[int]) -> Records:
+    """Returns the table of vbuckets with what those were before that ended. ``ignored``: rows of
+    those whose rollback was not followed.
+    """
+    made = [
+        _before_end(vbucket, row in ignored)
+        for row, vbucket in enumerate(vbuckets.row_dicts(*_OF_END))
+    ]
     codes = np.array([-1 if word is None else STOOD.index(word) for word in made], np.int64)
     return vbuckets.with_column("before_end", WordColumn(codes, STOOD))
 
 
-def _before_end(vbucket: Mapping[str, Any]) -> str | None:
+def _before_end(vbucket: Mapping[str, Any], is_ignored: bool) -> str | None:
     """Returns how a vbucket stood before it ended. Where nothing came, a finding may say why it
-    ended.
+    ended. ``is_ignored``: a rollback was not followed.
     """
     last, end = vbucket["last_seqno"], vbucket["requested_end"]
     if vbucket["verdict"] != "ended" or (last is not None and end is not None and last >= end):
@@ -303,7 +313,7 @@ def _before_end(vbucket: Mapping[str, Any]) -> str | None:
         return "lost-something"
     if vbucket["behind"]:
         return "behind"
-    if vbucket["high_seqno"] is None and (vbucket["gaps"] or {}).get("rollback"):
+    if vbucket["high_seqno"] is None and is_ignored:
         return "rolled-back"
     if last is None:
         counts = vbucket["findings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.tables.io_series import IO
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.doubled import packets_of, passed_on, written
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
@@ -61,7 +62,12 @@ def test_the_silence_at_the_end_is_told_unless_an_end_was_asked_for(
 ) -> None:
     path = str(field("p06-zero-window"))
     assert main(["io", path]) == 0
-    assert "nothing for 65.38 s, to the end of the capture" in capsys.readouterr().out
+    assert "nothing for 65.39 s, to the end of the capture" in capsys.readouterr().out
+    assert main(["io", str(real_server("6.0.5-dcp1"))]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"\n +22\.500000 .*\n +…  nothing for 250.\d ms, to the end", told), (
+        "half a row"
+    )
     assert main(["io", path, "--until", "10s"]) == 0
     assert "to the end of the capture" not in capsys.readouterr().out
     assert main(["io", LOOP]) == 0

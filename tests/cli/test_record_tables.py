@@ -43,6 +43,19 @@ def ndjson(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+def test_the_convention_of_a_snapshot_is_whole_or_not_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = set()
+    for width in (80, 100, 120, 140):
+        monkeypatch.setattr("dcpinspect.cli.terminal.width", lambda width=width: width)
+        assert main(["snapshots", str(SAMPLES / "snapshots.pcap")]) == 0
+        told = capsys.readouterr().out
+        assert "starts at its c" not in told or "starts at its checkpoint " in told, width
+        shown |= {width} if "starts at its checkpoint " in told else set()
+    assert shown == {120, 140}
+
+
 @pytest.mark.parametrize("name", BY_TABLE)
 @pytest.mark.parametrize("capture", [ROLLBACK, LOSSY])
 def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def test_a_finding_counts_once_where_it_is_and_where_what_it_explains_is() -> No
         ({"last_seqno": None}, "silent"),
         ({"last_seqno": None, "bytes": 2 * 31}, "silent"),
         ({"last_seqno": None, "bytes": 500}, None),
-        ({"gaps": {"rollback": 1}}, "rolled-back"),
+        ({"gaps": {"rollback": 1}}, None),
         ({"gaps": {"rollback": 1}, "high_seqno": 9, "behind": 0}, "caught-up"),
         ({"gaps": {"rollback": 1}, "high_seqno": 5}, None),
         ({"requested_end": 9}, None),
@@ -141,6 +141,21 @@ def test_a_vbucket_that_ended_says_how_it_stood_before(
     }
     told = with_counts({"vbuckets": vbuckets, **others}, [], {})["vbuckets"]
     assert told.values("before_end") == [state]
+
+
+@pytest.mark.parametrize(("start", "state"), [(100, None), (150, "rolled-back")])
+def test_a_vbucket_stood_rolled_back_if_its_client_did_not_follow(
+    start: int, state: str | None
+) -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=1, rollback=100)
+    stream = talk.stream(7, start=start, snapshot=(start, start), uuid=1)
+    stream.snapshot(start, 160, "memory")
+    stream.mutation(160, "k")
+    stream.end("closed")
+    found = findings(talk, rules=["rollback", "rollback-not-honoured"])
+    told = with_counts(tables(talk).tables.by_name, found, {1: "10.0.0.1 test"})["vbuckets"]
+    assert [*told.rows("verdict", "before_end", "rollbacks")] == [("ended", state, 1)]
 
 
 def test_a_stream_and_its_vbucket_are_stalled_if_a_finding_says_so() -> None:

@@ -114,8 +114,8 @@ verdict of a vbucket
     orphaned: its stream ended or was refused, and its client did not request it again; all other
         verdicts are those of its newest stream
     lost-something: only in before_end: it had a gap with the cause unexplained or resumed
-    rolled-back: the newest stream was answered with a rollback; in before_end: one was, and nothing
-        says that it caught up
+    rolled-back: the newest stream was answered with a rollback; in before_end: one was, and the
+        client did not follow it
 type of a snapshot
     memory: its items come from memory, and were written recently
     disk: its items are read from disk, in a backfill

@@ -79,9 +79,11 @@ def _lines(
     yield from (
         (line, "") for line in _rows(spans, messages, sizes, names, heads, interval_ns, bar)
     )
-    last_span = max(int(spans.max()), 0 if end_ns is None else (end_ns - first) // interval_ns - 1)
-    if silent_spans := last_span - int(spans.max()):
-        silence = duration(silent_spans * interval_ns, is_exact=True)
+    last_span = int(spans.max())
+    silent_ns = 0 if end_ns is None else end_ns - first - (last_span + 1) * interval_ns
+    if silent_ns > 0:
+        last_span += -(-silent_ns // interval_ns)
+        silence = duration(silent_ns, is_exact=True)
         yield f"{'…':>14}  nothing for {silence}, to the end of the capture", ""
     if len(heads) < len(most):
         yield (

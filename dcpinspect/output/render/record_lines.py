@@ -52,7 +52,7 @@ FIRST = _by_table(
     connections: connection name verdict findings closed_by copy_of origin client server streams
     streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items cached_items
         requested_end answer
-    snapshots: connection vbucket sid state start_seqno end_seqno type items index
+    snapshots: connection vbucket sid state start_seqno end_seqno type items index layout convention
     gaps: connection vbucket sid cause width after_seqno before_seqno
     rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_snapshot_end
         resume_uuid resume_snapshot_start cause
@@ -95,7 +95,8 @@ CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation", "reason", "message")
 """Columns that are sentences; a table has at most one."""
 _WORDS = words_of(
-    "verdict before_end answer status end_reason cause state kind rule who server whose next tls"
+    "verdict before_end answer status end_reason cause state convention kind rule who server whose "
+    "next tls"
 )
 """Columns of words, which are not cut either, and of what people have to do."""
 _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")

@@ -362,7 +362,7 @@ def items_text(row: Mapping[str, Any]) -> str:
     return " and ".join([*texts, *([f"{cached:,} of a cache transfer"] if cached else [])])
 
 
-_WELL = ("caught-up", "advancing", "backfilling")
+_WELL = ("caught-up", "advancing", "backfilling", "ended")
 
 
 def stood(vbucket: Mapping[str, Any]) -> str:

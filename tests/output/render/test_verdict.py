@@ -194,6 +194,7 @@ def test_since_when_has_its_day_where_findings_are_of_several() -> None:
         ("ended", "rolled-back", 1, "rolled-back", "ended after a rollback"),
         ("ended", "caught-up", 1, "rolled-back", "ended caught-up after a rollback"),
         ("ended", None, 0, "ended", "ended"),
+        ("ended", None, 1, "rolled-back", "ended after a rollback"),
         ("behind", None, 0, "behind", "behind"),
         ("caught-up", None, 0, "caught-up", "caught-up"),
         ("caught-up", None, 2, "rolled-back", "caught-up after a rollback"),
