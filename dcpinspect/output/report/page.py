@@ -18,6 +18,7 @@ from markupsafe import Markup
 from dcpinspect import __version__
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import direction_cells
 from dcpinspect.output.render.finding_text import (
@@ -90,6 +91,7 @@ def page(contents: Contents) -> str:
     linked = frozenset(timeline.vbucket for timeline in contents.timelines)
     clients = list(dict.fromkeys(contents.vbuckets.values("client")))
     timelines = [report_pictures.timeline(timeline) for timeline in contents.timelines]
+    severities = {finding.id: finding.severity for finding in contents.source.findings}
     return _template().render(
         contents=contents,
         version=__version__,
@@ -131,6 +133,7 @@ def page(contents: Contents) -> str:
         is_numbered=all(row < STEP for row in contents.shown),
         line_columns=_LINE_COLUMNS,
         rules={finding.id: finding.rule for finding in contents.source.findings},
+        worst_of=lambda ids: min(map(severities.__getitem__, ids), key=SEVERITIES.index),
     )
 
 

@@ -148,6 +148,17 @@ def test_messages_have_their_row_and_frame_in_columns() -> None:
     assert re.findall(r"<span>(\d+)</span>", line)[:2] == ["31", "36"]
 
 
+@pytest.mark.parametrize(("row", "severity", "sign"), [(31, "error", "✖"), (3, "note", "·")])
+def test_messages_have_the_severity_of_the_worst_finding_that_they_show(
+    row: int, severity: str, sign: str
+) -> None:
+    text = page(gathered(SAMPLES / "orphans.pcap"))
+    (summary,) = re.findall(
+        rf'<details class="message {severity}" id="row-{row}">\s*<summary>(.*?)</summary>', text
+    )
+    assert summary.startswith(f'<span class="glyph">{sign}</span>')
+
+
 def test_the_page_says_whether_it_is_redacted() -> None:
     assert "<b>not redacted</b>" in page(gathered(SAMPLES / "rollback.pcap"))
 
