@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +20,6 @@ from dcpinspect.text import counted, escape, escape_rest, wrap
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.target import Target
-    from dcpinspect.output.render.event_lines import VbucketEvent
     from dcpinspect.output.render.lanes import Painted, Scale
     from dcpinspect.output.render.message_lines import Lines
     from dcpinspect.output.render.vbucket_history import VbucketHistory
@@ -345,10 +344,6 @@ class _Picture:
             iter(()) if self._messages is None else self._messages.lines_at(history.is_within)
         )
         waiting = next(messages, None)
-        answers = {
-            (*story.key[:1], story.stream["stream"], story.stream["sid"]): story.stream["answer"]
-            for story in history.streams
-        }
         own_findings = {e.row: e.paint for e in events[::-1] if e.severity and e.cause is None}
         for event in events:
             # what no message shows has only a time
@@ -359,7 +354,9 @@ class _Picture:
                 self._write_line(waiting[2])
                 waiting = next(messages, None)
             is_own = event.severity is not None and event.cause is None
-            paint = _paint_of(event, answers, own_findings)
+            paint = event.paint
+            if event.answer == "refused":  # what findings say counts for more
+                paint = own_findings.get(event.row, paint)
             # causes have no background in a list: it would be that of a whole line
             style = "dim" if event.cause is not None else PAINTS[paint].text if paint else ""
             for line in lines.lines_of(event):
@@ -367,23 +364,6 @@ class _Picture:
         while waiting is not None:
             self._write_line(waiting[2])
             waiting = next(messages, None)
-
-
-def _paint_of(
-    event: VbucketEvent,
-    answers: Mapping[tuple[int, int, int | None], str],
-    findings: Mapping[int, str],
-) -> str:
-    """Returns the colour of an event, its name in the palette: of a request that of its answer, of a
-    refused one that of its finding.
-
-    ``answers``: by connection, stream and stream-id. ``findings``: colours by row.
-    """
-    if event.kind == "request":
-        answer = answers[event.connection, event.stream, event.sid]
-        paint = _OF_ANSWERS.get(answer, "kind-request")
-        return findings.get(event.row, paint) if answer == "refused" else paint
-    return event.paint
 
 
 def _streams_of(
@@ -432,5 +412,4 @@ def _outcome(history: VbucketHistory) -> str:
     return f"{', '.join(filter(None, facts))}; check{only} {says}"
 
 
-_OF_ANSWERS = {"refused": "verdict-refused", "rollback": "kind-rollback"}
 _BOLD = ("request", "first-seen")

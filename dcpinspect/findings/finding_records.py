@@ -275,7 +275,7 @@ def _with_verdicts(
         word, replaced = _BECOME.get(finding.rule, ("", ()))
         if word in known:
             words += [word] if word not in words else []
-            codes_replaced = [number for number, one in enumerate(words) if one in replaced]
+            codes_replaced = [number for number, name in enumerate(words) if name in replaced]
             rows = np.array([*rows_of(finding)], np.int64)
             codes[rows[np.isin(verdict.codes[rows], codes_replaced)]] = words.index(word)
     return records.with_column("verdict", WordColumn(codes, words))

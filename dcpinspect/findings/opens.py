@@ -353,13 +353,14 @@ def _refusal(dcp_open: DcpOpen, severity: Severity) -> Occurrence:
     name = status_name(dcp_open.status)
     cause, size = _cause(dcp_open), len(dcp_open.name.encode())
     is_long = dcp_open.status == Status.EINVAL and size > LONGEST_NAME
-    shown = clip(dcp_open.name, _BEGIN if is_long else MOST_NAME)
+    name_text = f" {dcp_open.name}" if dcp_open.name else ""
+    shown_name = clip(name_text, _BEGIN if is_long else MOST_NAME)
     reason = (
         f"the name has {size} bytes, and may have {LONGEST_NAME}"
         if is_long
         else command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
     )
-    message = f"DCP open{shown and f' {shown}'}: {name}, {reason}"
+    message = f"DCP open{shown_name}: {name}, {reason}"
     return Occurrence(
         "open-refused",
         message,

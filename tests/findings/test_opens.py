@@ -51,7 +51,7 @@ def test_what_is_wrong_with_a_long_name_stands_on_the_line_of_its_begin() -> Non
     talk.open("n" * 300, "producer", status=Status.EINVAL)
     (found,) = [one for one in findings(talk) if one.rule == "open-refused"]
     assert found.message.startswith(
-        f"DCP open {'n' * 29}…: einval, the name has 300 bytes, and may have 200"
+        f"DCP open {'n' * 28}…: einval, the name has 300 bytes, and may have 200"
     )
 
 

@@ -53,6 +53,7 @@ _PAINTS = {
     **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
 }
 """Colours of events, by kind."""
+_OF_ANSWERS = {"refused": "verdict-refused", "rollback": "kind-rollback"}
 _SNAPSHOTS = {"memory": "snapshot-memory", "disk": "snapshot-disk", "out-of-order": "snapshot-oso"}
 """Those of snapshots, which lanes have, too, by the word that they begin with."""
 
@@ -82,6 +83,8 @@ class VbucketEvent(NamedTuple):
     """Id of the finding that explains it."""
     snapshot: Mapping[str, Any] | None = None
     """Row of a complete snapshot, of which only its items are told, in the table of snapshots."""
+    answer: str = ""
+    """Of a request."""
 
     def __repr__(self) -> str:
         text = f"{self.sign} {self.text}".lstrip()
@@ -97,7 +100,7 @@ class VbucketEvent(NamedTuple):
     @property
     def paint(self) -> str:
         """The colour of the event, its name in the palette: of a gap that of its cause, of a snapshot
-        that of its type; empty for none.
+        that of its type, of a request that of its answer; empty for none.
         """
         if self.severity is not None:
             return f"severity-{self.severity}"
@@ -105,7 +108,7 @@ class VbucketEvent(NamedTuple):
             return f"cause-{self.gap['cause']}"
         if self.kind == "snapshot":
             return _SNAPSHOTS.get(self.text.partition(" ")[0], "snapshot-unknown")
-        return _PAINTS.get(self.kind, "")
+        return _OF_ANSWERS.get(self.answer) or _PAINTS.get(self.kind, "")
 
     def record(self) -> dict[str, Any]:
         """Returns the event in its JSON form."""
@@ -308,7 +311,9 @@ def events(
             text = "the capture ends: no stream is open, and no later request was captured"
             end_ns = _capture_end(links)
             all_events.append(
-                latest._replace(place=5, kind="state", text=text, time_ns=end_ns, gap=None)
+                latest._replace(
+                    place=5, kind="state", text=text, time_ns=end_ns, gap=None, answer=""
+                )
             )
     all_events += of_findings(streams, findings, places_of)
     timed = sorted((event.time_ns, event.row) for event in all_events if event.time_ns is not None)
@@ -341,6 +346,7 @@ def _of_stream(
         "request" if is_asked else "first-seen",
         _request(stream, story),
         stream["first_time"],
+        answer=stream["answer"],
     )
     for row, came in _snapshots(story):
         text = f"{_snapshot(row)}: {came}"
