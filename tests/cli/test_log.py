@@ -33,6 +33,16 @@ def test_lines_say_what_happened(log: str, capsys: pytest.CaptureFixture[str]) -
     assert out.err == ""
 
 
+def test_what_a_rule_finds_in_a_line_has_the_colour_of_its_severity(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["log", log, "--color", "always", "--columns", "event,vbucket"]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == 4
+    assert [line.startswith("\x1b[33mrollback") for line in lines] == [True] * 3 + [False]
+
+
 @pytest.mark.parametrize("width", ["80", "120"])
 def test_why_is_told_below_its_row_and_takes_no_column_from_the_rest(
     log: str, width: str, capsys: pytest.CaptureFixture[str]

@@ -120,6 +120,12 @@ _LOUD = {
     "open": "severity-warning",
 }
 """Colours of words that the palette has under another name."""
+_OF_EVENTS = {
+    **dict.fromkeys(words_of("rollback stream-refused message-refused"), "severity-warning"),
+    **dict.fromkeys(words_of("slow-stream buffer-full disconnect"), "severity-warning"),
+    "request-refused": "severity-note",
+}
+"""Colours of events of a server's log: of the severities that the rules about logs have."""
 _OF_SIGNS = {sign: f"severity-{level}" for level, sign in GLYPHS.items()}
 """Colours of signs of severities; the first one in a cell is the worst."""
 
@@ -148,6 +154,8 @@ def _paint_of(name: str, text: str) -> str:
         return QUIET
     if (paint := f"{_GROUPS.get(name)}-{word}") in PAINTS:
         return paint
+    if name == "event":
+        return _OF_EVENTS.get(text, "")
     return _LOUD.get(text, "") if name in ("answer", "state") else ""
 
 
