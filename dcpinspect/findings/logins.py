@@ -129,13 +129,19 @@ class RefusedStep:
 
     place: MessagePlace
     """The latest of them."""
-    opcode: int
+    opcodes: tuple[int, ...]
+    """Its commands, the first one first."""
     status: int
     earlier: tuple[MessagePlace, ...] = ()
     """The first ones before it, at most ``MOST_NAMED``."""
     count: int = 1
     has_none: bool = False
     """Whether another command was answered with NO_BUCKET since."""
+
+    @property
+    def opcode(self) -> int:
+        """The command that was refused first."""
+        return self.opcodes[0]
 
     @property
     def named(self) -> tuple[MessagePlace, ...]:
@@ -184,11 +190,12 @@ class Logins(Watcher):
                 self._refused[key] = replace(
                     before,
                     place=answer_place,
+                    opcodes=tuple(dict.fromkeys((*before.opcodes, opcode))),
                     earlier=before.named[:MOST_NAMED],
                     count=before.count + 1,
                 )
             elif before is not None or len(self._refused) < MOST:
-                self._refused[key] = RefusedStep(answer_place, opcode, status)
+                self._refused[key] = RefusedStep(answer_place, (opcode,), status)
         yield from ()
 
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -400,10 +407,8 @@ def _occurrence(
     meaning = (_UNNAMED if is_unnamed else _MEANINGS.get(cause, "")).format(
         context.by_number[connection].server
     ) or command_status_meaning(refused.opcode, refused.status)
-    message = (
-        f"{opcode_name(refused.opcode)}{f' {bucket}' if bucket else ''}: "
-        f"{status_name(refused.status)}, {meaning}"
-    )
+    names = ", ".join(map(opcode_name, refused.opcodes))
+    message = f"{names}{f' {bucket}' if bucket else ''}: {status_name(refused.status)}, {meaning}"
     count = sum(alike_refused.count for alike_refused in alike)
     if count >= LOOP and cause != NO_BUCKET and severity != "note":
         span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(

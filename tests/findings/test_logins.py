@@ -218,6 +218,7 @@ def test_who_selects_no_bucket_is_told_to_and_the_refused_open_is_an_effect() ->
     told = findings(unbound())
     (one,) = (finding for finding in told if finding.rule == "bucket-refused")
     assert (one.severity, one.cause, one.whose, one.count) == ("error", "no-bucket", "client", 5)
+    assert one.message.startswith("collections_get_id, dcp_open, dcp_control: no_bucket, ")
     assert one.next == (
         "look whether the client's settings name a bucket; it has to send SELECT_BUCKET after "
         "the login, before the first command that needs a bucket"
