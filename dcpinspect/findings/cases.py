@@ -192,7 +192,8 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
         else []
     )
     scope = [f"{len(connections):,} connections"] if len(connections) > 1 else []
-    listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
+    several = vbuckets if len(vbuckets) > 1 else connections
+    listed = f": {ranges(several)}" if len(several) > 1 else ""
     # a second length of time would be taken for the first
     is_said = not first or _LENGTH.search(summary) is not None
     time = "" if is_said else f" in {duration(last - first)}"
@@ -203,9 +204,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
         first_case,
         next=_advice(heaps) or (advice.pop() if len(advice) == 1 else rule.next),
         what=summary + EACH * is_of_each,
-        message=f"{summary} on {' of '.join(on + scope)}{time}: {listed}"
-        if on + scope
-        else summary,
+        message=f"{summary} on {' of '.join(on + scope)}{time}{listed}" if on + scope else summary,
         connections=tuple(connections),
         vbuckets=tuple(vbuckets),
         sid=sids.pop() if len(sids) == 1 else None,

@@ -45,6 +45,8 @@ are told together.
 MOST_ROWS = 1 << 21
 """Greatest number of rows kept for callers that want the rows of all messages: 16 MiB."""
 
+_HeapKey = tuple[*FindingKey, FindingKey | None, str]
+"""Key of the occurrences, key of what they are effects of, and their reason."""
 _Kind = tuple[Severity, str | None]
 """Severity and cause."""
 _REFUSED = "consumer-refused"
@@ -88,14 +90,13 @@ class Collector(Portable):
         self._rules = rules
         self._keeps_rows = keeps_rows
         self._owns = owns or {}
-        self._heaps: dict[tuple[*FindingKey, FindingKey | None], Heap] = {}
-        """The occurrences, by their key and the key of what they are effects of."""
+        self._heaps: dict[_HeapKey, Heap] = {}
         self._apart: Counter[tuple[object, ...]] = Counter()
         """Number of heaps for different vbuckets, by rule, severity, cause and connection."""
         self._causes: dict[tuple[str, int], FindingKey] = {}
         """By rule and stream: the key of what the rule's findings about the stream are effects of.
         """
-        self._past: dict[tuple[*FindingKey, FindingKey | None], tuple[Heap, Finding]] = {}
+        self._past: dict[_HeapKey, tuple[Heap, Finding]] = {}
         """What was found on connections that left, as told last; keys as in ``_heaps``."""
         self.explained: dict[int, FindingKey] = {}
         """By connection: the key of what some rule says that it was closed for."""
@@ -108,16 +109,18 @@ class Collector(Portable):
             for stream in occurrence.explains:
                 self._causes.setdefault((effect, stream), occurrence.key)
         cause = self._cause(occurrence)
-        heap = self._heaps.get((*occurrence.key, cause))
-        if heap is None and occurrence.vbucket is not None:
+        key = (*occurrence.key, cause, occurrence.reason)
+        heap = self._heaps.get(key)
+        if heap is None and (occurrence.vbucket is not None or occurrence.reason):
             kind = occurrence.key[:4]
             if self._apart[kind] >= MOST_APART:
-                self.add(replace(occurrence, vbucket=None, sid=None, stream=None, effect_of=cause))
+                apart = replace(occurrence, reason="", effect_of=cause)
+                self.add(replace(apart, vbucket=None, sid=None, stream=None))
                 return
             self._apart[kind] += 1
         if heap is None:
             rows = array("q") if self._keeps_rows else None
-            heap = self._heaps[(*occurrence.key, cause)] = Heap([], cause=cause, rows=rows)
+            heap = self._heaps[key] = Heap([], cause=cause, rows=rows)
         heap.add(occurrence)
         if occurrence.closes is not None:
             self.explained[occurrence.closes] = cause or occurrence.key
@@ -223,7 +226,7 @@ class Collector(Portable):
         are_apart, new = [], Counter[int]()
         for connection, vbucket, sid in zip(connections, vbuckets, sids, strict=True):
             key = rule, *kind, connection, vbucket, sid if sid >= 0 else None
-            is_new = vbucket >= 0 and (*key, None) not in self._heaps
+            is_new = vbucket >= 0 and (*key, None, "") not in self._heaps
             are_apart.append(not is_new or self._apart[key[:4]] + new[connection] < MOST_APART)
             new[connection] += is_new
         return are_apart
@@ -241,7 +244,7 @@ class Collector(Portable):
         """Adds the rows of one key; ``source``: for each row, its element of ``several``."""
         severity, cause = kind
         connection, vbucket, sid = key[0], *(number if number >= 0 else None for number in key[1:])
-        heap = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None))
+        heap = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None, ""))
         capacity = SHOWN - (len(heap.shown) if heap is not None else 0)
         shown_indices = list(range(min(max(capacity, 0), len(rows))))
         if len(rows) > len(shown_indices):
@@ -319,7 +322,7 @@ class Collector(Portable):
                 connection,
                 vbucket,
                 sid,
-                _,
+                *_,
             ), heap in reading._heaps.items():
                 number = int(new_numbers[connection])
                 advice = {
@@ -337,7 +340,7 @@ class Collector(Portable):
                 heap = replace(
                     heap, shown=occurrences, last=renumbered(heap.last, new_numbers), advice=advice
                 )
-                collector._heaps[rule, severity, cause, number, vbucket, sid, None] = heap
+                collector._heaps[rule, severity, cause, number, vbucket, sid, None, ""] = heap
         return collector
 
     def include(self, other_collector: Collector) -> None:
@@ -357,7 +360,7 @@ class Collector(Portable):
         ``later_collector``: what is found once the connections have left.
         """
         for heap in later_collector._heard(silences, of_connection):
-            key = (*heap.first.key, heap.cause)
+            key = heap.key
             if key in self._past:
                 old, case = self._past.pop(key)
                 if case.count > heap.count:
@@ -425,14 +428,14 @@ class Collector(Portable):
             if is_of or any(
                 message_place.connection in connections for message_place in heap.message_places
             ):
-                key = (*heap.first.key, heap.cause)
+                key = heap.key
                 self._past.pop(key, None)  # to be the latest
                 without = replace(
                     heap.changed(stream=None, explains=()),
                     rows=heap.rows and heap.rows[-MOST_PAST:],
                 )
                 self._past[key] = without, replace(case, rows=case.rows[-MOST_PAST:])
-        kinds: dict[tuple[object, ...], list[tuple[*FindingKey, FindingKey | None]]] = {}
+        kinds: dict[tuple[object, ...], list[_HeapKey]] = {}
         for key in self._past:
             kinds.setdefault((*key[:3], key[4] is None, key[6] is None), []).append(key)
         for keys in kinds.values():
@@ -602,7 +605,7 @@ class Collector(Portable):
         past = dict(self._past)
         now = []
         for heap in heard:
-            merged, before = heap, past.pop((*heap.first.key, heap.cause), None)
+            merged, before = heap, past.pop(heap.key, None)
             if before is not None:
                 old, case = before
                 merged = replace(

@@ -91,6 +91,8 @@ class Occurrence:
     """
     shared: str | None = None
     """The message if many vbuckets share it, without one's numbers; None: ``message`` itself."""
+    reason: str = ""
+    """Why, if one cause has several: occurrences with another one are a case of their own."""
     count: int = 1
     last_time_ns: int = 0
     """Time of the last of ``count``; 0: the time of the places."""

@@ -47,6 +47,11 @@ class Heap:
         """The occurrence whose words the finding takes."""
         return self.shown[0]
 
+    @property
+    def key(self) -> tuple[*FindingKey, FindingKey | None, str]:
+        """What the occurrences have in common, as a collector tells heaps apart."""
+        return (*self.first.key, self.cause, self.first.reason)
+
     def changed(self, **changes: Any) -> Heap:
         """Returns a heap whose occurrences have these values changed."""
         return replace(self, shown=[replace(occurrence, **changes) for occurrence in self.shown])

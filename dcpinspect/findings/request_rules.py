@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray
+from dcpinspect.findings.cases import shape
 from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder, filter_fault
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence, captured
@@ -439,9 +440,10 @@ def _refused(
     meaning = command_status_meaning(Opcode.DCP_STREAM_REQ, status).partition("; the value ")[0]
     reason, cause = meaning[:1].lower() + meaning[1:], status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
-    has_reason = stream.answered.row in session.reasons
-    if has_reason and status == Status.EINVAL:
+    server_words = session.reasons.get(stream.answered.row, "")
+    if server_words and status == Status.EINVAL:
         reason, advice = "", _AS_SAID
+    fault = None
     if status == Status.EINVAL and stream.request.filter >= 0:
         fault = filter_fault(
             context.value(number), has_collections=context.has_collections(stream.connection)
@@ -462,6 +464,7 @@ def _refused(
         refused,
         message=", ".join(filter(None, [f"stream request refused: {status_name(status)}", reason])),
         cause=cause,
+        reason=server_words if fault is None else shape(fault[0]),
         next=advice,
         severity="note" if may_have_passed else _STATUS_SEVERITY.get(status, "warning"),
     )

@@ -348,6 +348,7 @@ class _Log:
             )
             shared = f"rolled back by the server: {_SHARED[cause]}"
             logged = self._occurrence(event, "server-rollback", message, cause=cause, shared=shared)
+            logged = replace(logged, reason=str(event.start_seqno))
             number = next(remaining.get(_request_of(event)[1], iter(())), None)
             if number is None or captured is None:
                 if rounds.get(_request_of(event), (0, 0))[0] >= MANY:
@@ -357,7 +358,7 @@ class _Log:
                 continue
             answered_ns = captured.context.streams[number].answered.time
             ahead = (event.time or answered_ns) - answered_ns
-            yield occurrence(
+            noted = occurrence(
                 captured.context,
                 number,
                 "server-rollback",
@@ -369,6 +370,7 @@ class _Log:
                 facts={**logged.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
                 severity="note",
             )
+            yield replace(noted, reason=logged.reason)
 
     def _occurrence(
         self,

@@ -395,6 +395,24 @@ def test_of_too_many_vbuckets_those_that_come_late_are_told_together(
     assert {vbucket for finding in found for vbucket in finding.vbuckets} == set(range(10))
 
 
+def test_reasons_of_a_vbucket_are_cases_of_their_own_as_far_as_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dcpinspect.findings.collector.MOST_APART", 10)
+    two = [
+        replace(once("narrow", row, 7), reason=reason, shared=reason)
+        for row, reason in enumerate("abab")
+    ]
+    found = collected(*two).findings({})
+    rows = [[place.row for place in one.places] for one in found]
+    assert (rows, [one.count for one in found]) == ([[0, 2], [1, 3]], [2, 2])
+    (one,) = collected(*(replace(each, shared="refused") for each in two)).findings({})
+    assert (one.message, one.count, len(one.cases)) == ("refused on vb 7 in 0.002 ms", 4, 2)
+    many = collected(*(replace(once("narrow", row, 7), reason=str(row)) for row in range(100)))
+    assert len(many._heaps) == 11
+    assert sum(finding.count for finding in many.findings({})) == 100
+
+
 def crowd(sizes: list[int]) -> Collector:
     """Of 60 vbuckets, the highest first, each three times in a row; read in batches of so many
     packets.

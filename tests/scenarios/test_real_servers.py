@@ -73,6 +73,7 @@ FINDINGS = {
     ],
     "coll-filter": [
         "error stream-refused (einval): connection 5, vb 1: client",
+        "error stream-refused (einval): connection 5, vb 1: client",
         "error stream-refused (einval): connection 6, vb 1: client",
         "warning stream-refused (unknown-collection): connection 5, vb 1: client",
         "warning stream-refused (unknown-scope): connection 5, vb 1: client",
@@ -475,16 +476,41 @@ def test_a_fault_that_was_refused_says_why_it_is_an_error(
     ]
 
 
-def test_advice_is_given_once_with_the_rows_that_it_is_for(
+def test_requests_of_a_vbucket_that_are_refused_for_different_faults_are_told_apart(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    main(["check", str(real_server("coll-filter")), "--format", "ndjson"])
-    first = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert first["next"] == (
-        "row 53: report the client's version to its author; until then, the server refuses the "
-        "request; row 55: name either a scope or collections, in the client's settings or in its "
-        "code; until then, the server refuses the request"
-    )
+    path = str(real_server("coll-filter"))
+    main(["check", path, "--format", "ndjson"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()][:2]
+    faults = [
+        "the value of the request is no JSON object",
+        "its filter names a scope and collections",
+    ]
+    assert [(one["message"].partition(", ")[2], one["count"]) for one in found] == [
+        (fault, 1) for fault in faults
+    ]
+    assert [one["next"].partition(",")[0] for one in found] == [
+        "report the client's version to its author; until then",
+        "name either a scope or collections",
+    ]
+    main(["timeline", path, "--vbucket", "1"])
+    events = [line for line in capsys.readouterr().out.splitlines() if "stream-refused" in line]
+    assert [line.split()[0] for line in events if line.endswith(tuple(faults))] == ["53", "55"]
+
+
+def test_a_log_tells_each_rollback_of_a_vbucket_with_its_own_seqnos(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = str(RECORDINGS / "logs" / "6.0.5-memcached.log.000000.txt")
+    main(["check", "--log", log, "--rule", "server-rollback", "--all"])
+    lines = capsys.readouterr().out.splitlines()
+    index = next(index for index, line in enumerate(lines) if "server-rollback: " in line)
+    assert lines[index].endswith("rolled back by the server: no history in common")
+    assert [line.split()[-2:] for line in lines[index + 3 : index + 6]] == [
+        ["start", "rollback"],
+        ["5", "0"],
+        ["1000000", "0"],
+    ]
 
 
 def test_the_display_filter_has_every_refusal_or_says_how_many_messages_it_leaves_out(
