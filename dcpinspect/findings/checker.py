@@ -13,7 +13,7 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.explains import ANSWERED, OWNS, SILENCES, SILENCES_OF_CONNECTION
+from dcpinspect.findings.explains import ANSWERED, MALFORMED, OWNS, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.finding import Candidates, Finding, Occurrence
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.recommended import Verdict
@@ -329,6 +329,12 @@ class Checker(Portable):
             )
         ):
             collector.add(occurrence)
+        refused = {
+            message_place.row: f"the request was refused: {case.cause}"
+            for _, case in collector.occurrences_of(["stream-refused", "open-refused"])
+            for message_place in case.places
+        }
+        collector.quote(MALFORMED, lambda place: refused.get(place.row, ""))
         collector.quote(
             ANSWERED,
             lambda place: context.session(place.connection).reasons.get(place.row, ""),

@@ -477,8 +477,11 @@ class Collector(Portable):
         ``reason_of``: those of an answer, or of the answer to a request, empty where it said none.
         """
         for key, heap in self._heaps.items():
-            places = heap.first.places
-            reason = reason_of(places[0]) if places and key[0] in rules else ""
+            cases = heap.shown if key[0] in rules else []
+            reasons = dict.fromkeys(
+                reason_of(case.places[0]) if case.places else "" for case in cases
+            )
+            reason = "" if "" in reasons else "; ".join(reasons)
             if reason:
                 quoted = replace(
                     heap.first,

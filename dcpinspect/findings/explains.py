@@ -22,10 +22,11 @@ from dcpinspect.findings.closing import CLOSES
 from dcpinspect.findings.registry import RULES
 from dcpinspect.text import words_of
 
-_WIRE_FAULTS = [rule.id for rule in wire_rules.RULES if rule.severity != "note"]
+MALFORMED = [rule.id for rule in wire_rules.RULES if rule.severity != "note"]
+"""Rules about the form of a message: the refusal of one that has such a fault is told there."""
 _IN_STREAM = [rule.id for rule in RULES.values() if rule.in_stream]
 SILENCES: Mapping[str, Collection[str]] = {
-    **dict.fromkeys(_WIRE_FAULTS, ("stream-refused", "open-refused")),
+    **dict.fromkeys(MALFORMED, ("stream-refused", "open-refused")),
     "opaque-mismatch": _IN_STREAM,
     **{rule.id: rule.silences for rule in RULES.values() if rule.silences},
 }
@@ -51,7 +52,7 @@ SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
 """Rules with nothing to add about a connection, in the time that a more specific rule names."""
 
 REFUSABLE = (
-    *_WIRE_FAULTS,
+    *MALFORMED,
     *(rule for rule in _IN_STREAM if rule != "gap-unexplained"),
     *words_of(
         "sid-missing sid-unexpected message-without-stream message-after-stream-end "

@@ -498,6 +498,14 @@ def test_requests_of_a_vbucket_that_are_refused_for_different_faults_are_told_ap
     assert [line.split()[0] for line in events if line.endswith(tuple(faults))] == ["53", "55"]
 
 
+def test_a_request_with_a_fault_that_was_refused_for_it_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("v85-flags"))])
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count('; the request was refused: einval; the server says "') == 2
+
+
 def test_a_log_tells_each_rollback_of_a_vbucket_with_its_own_seqnos(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
