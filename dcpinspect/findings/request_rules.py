@@ -729,6 +729,11 @@ def _how_to_resume(
             f"let the consumer ask again from {start} with uuid 0x{wrong.uuid:016x}, because it "
             f"need not discard anything; {wrong.next}"
         )
+    if rollback.why.cause == "no-uuid" and not is_granted_later:
+        return (
+            "let the consumer ask again from what it has, with the uuid of that history; one that "
+            f"has no uuid has to discard what is above {to}, and to resume at {to} with {uuid}"
+        )
     advice = wrong.next if wrong is not None else _TO_KEEP.get(rollback.why.cause)
     is_over = advice is not None and rollback.why.cause != "purge" and is_granted_later
     return (

@@ -56,6 +56,8 @@ class Rollback:
         """Why the request that would work starts below the rollback seqno, or which one would work
         from above it; empty where neither is so.
         """
+        if self.why.cause == "no-uuid":
+            return "; a consumer that sends the uuid of its history can ask from what it has"
         if self.why.cause == "purge" and self.asked and not self.asked.flags & IGNORE_PURGED:
             return (
                 f"; a consumer that needs no tombstones can ask from {self.asked.start} again, with "

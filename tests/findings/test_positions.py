@@ -156,8 +156,9 @@ def test_a_seqno_without_a_uuid_is_the_clients() -> None:
     talk = received(opened(), 5)
     talk.stream(7, start=5, uuid=0, rollback=0)
     assert (rollback(talk).cause, rollback(talk).whose) == ("no-uuid", "client")
-    assert str(rollback(talk).next).endswith(
-        "; a client that sends the uuid of its history keeps what it has"
+    assert rollback(talk).next == (
+        "let the client ask again from what it has, with the uuid of that history; one that has no "
+        f"uuid has to discard what is above 0, and to resume at 0 with uuid 0x{OWN:016x}"
     )
 
 

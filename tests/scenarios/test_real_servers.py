@@ -521,6 +521,17 @@ def test_a_log_tells_each_rollback_of_a_vbucket_with_its_own_seqnos(
     ]
 
 
+def test_advice_for_a_seqno_without_a_uuid_does_not_contradict_that_of_the_rollback_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["check", str(real_server("resume")), "--all"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "next: let the client resume at 50, the last seqno that it received" in out
+    assert "next: let the client ask again from what it has, with the uuid of that history" in out
+    main(["rollbacks", str(real_server("resume")), "--columns", "explanation"])
+    assert capsys.readouterr().out.splitlines()[-1].endswith("can ask from what it has")
+
+
 def test_the_display_filter_has_every_refusal_or_says_how_many_messages_it_leaves_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
