@@ -473,8 +473,9 @@ class Collector(Portable):
             }
 
     def quote(self, rules: Collection[str], reason_of: Callable[[MessagePlace], str]) -> None:
-        """Adds to what these rules found why the other side refused the message, in its own words;
-        ``reason_of``: those of an answer, or of the answer to a request, empty where it said none.
+        """Adds to what these rules found why the other side refused the message, in its own words,
+        or that it did; ``reason_of``: those words of an answer, or of the answer to a request,
+        empty where it said none.
         """
         for key, heap in self._heaps.items():
             cases = heap.shown if key[0] in rules else []
@@ -526,10 +527,10 @@ class Collector(Portable):
 
     def occurrences_of(self, rules: Collection[str]) -> list[tuple[FindingKey, Finding]]:
         """Returns what these rules have found so far, vbucket by vbucket, whether another rule
-        silences it or not.
+        silences it or not. Each has the key of the finding under which it is told.
         """
         return [
-            (heap.first.key, case_of(heap, self._rules[heap.first.rule]))
+            (heap.cause or heap.first.key, case_of(heap, self._rules[heap.first.rule]))
             for key, heap in self._heaps.items()
             if key[0] in rules
         ]

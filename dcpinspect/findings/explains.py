@@ -79,8 +79,8 @@ ANSWERED = frozenset(
 OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(REFUSABLE, ("consumer-refused", "connection-closed")),
     **dict.fromkeys(("consumer-refused", "open-twice", "tcp-window-zero"), ("connection-closed",)),
-    "flow-control-stall": ("connection-closed", "slow-stream"),
-    "name-clash": ("connection-closed", "silent-connection"),
+    "flow-control-stall": ("connection-closed", "slow-stream", "server-slow-stream"),
+    "name-clash": ("connection-closed", "silent-connection", "server-disconnect"),
     "rollback-loop": (
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),
         *("wrong-failover-entry", "unknown-vbucket-uuid", "rollback-not-followed"),

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dcpinspect.findings import connection_rules, request_rules
+from dcpinspect.findings import connection_rules, opens, request_rules
+from dcpinspect.findings.closing import SERVER
 from dcpinspect.findings.context import ALL, Context, occurrence
-from dcpinspect.findings.finding import SEVERITY_OF, Occurrence, Whose
+from dcpinspect.findings.finding import SEVERITY_OF, Finding, FindingKey, Occurrence, Whose
 from dcpinspect.findings.history_rules import ADVICE
-from dcpinspect.findings.rule import rules
+from dcpinspect.findings.rule import SEVERITIES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.findings.sequence_rules import FAULT
 from dcpinspect.protocol.flags import STREAM_END_REASONS
@@ -24,6 +25,7 @@ from dcpinspect.streams.words import A_REFUSED, by_side
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
+    from dcpinspect.findings.collector import Collector
     from dcpinspect.findings.logs.log_events import LogEvent
     from dcpinspect.findings.logs.log_evidence import LogEvidence
 
@@ -86,7 +88,8 @@ RULES = rules(
         cost: vbucket, was ended by the server, were ended by the server, usual
     server-slow-stream log warning client
         fires: the server's log calls a stream slow, or says that it waits for the consumer to free
-            its window
+            its window; told under flow-control-stall if the capture has that then; a note if the
+            capture calls the stream slow, too
         next: find out why the client is slow, and give it more processor time; it has to read and
             acknowledge more, or its window is too small
         causes: slow-stream buffer-full
@@ -94,7 +97,7 @@ RULES = rules(
     server-disconnect log warning
         fires: the server's log says that it closes a connection. Reasons are the idle timeout,
             bytes that are not acknowledged, a new connection of the same name, no memory, or a
-            message that it did not expect
+            message that it did not expect; told under name-clash if the capture has that
         next: look for what stops the client, and for another one of the same name; a client has to
             answer noops and acknowledge bytes also while it is busy, and to give each connection a
             name of its own
@@ -110,6 +113,8 @@ class CapturedConnections:
     """The connections of a capture, by the names that the server's log has for them."""
 
     context: Context
+    so_far: Collector
+    """What the rules before these have found."""
 
     @cached_property
     def connections(self) -> Mapping[str, list[int]]:
@@ -130,6 +135,14 @@ class CapturedConnections:
         for stream in self.context.streams:
             streams_of[stream.connection, stream.vbucket].append(stream)
         return streams_of
+
+    @cached_property
+    def slow(self) -> Mapping[int, list[tuple[FindingKey, Finding]]]:
+        """Full windows and slow streams that the capture shows, by connection."""
+        slow_of: dict[int, list[tuple[FindingKey, Finding]]] = defaultdict(list)
+        for key, case in self.so_far.occurrences_of(("flow-control-stall", "slow-stream")):
+            slow_of[case.connections[0]].append((key, case))
+        return slow_of
 
     @cached_property
     def rollbacks(self) -> Mapping[tuple[int | None, ...], list[int]]:
@@ -187,7 +200,8 @@ class CapturedConnections:
 
         The lines that are asked for are those that the capture does not have. So it does not have
         the connection of an answer or an end either, nor that of a disconnect before its packets.
-        A client may use the same name on all nodes.
+        A disconnect is of one that the server closed, if there is one. A client may use the same
+        name on all nodes.
         """
         if event.event in ("rollback", "stream-refused", "stream-closed"):
             return 0
@@ -198,10 +212,31 @@ class CapturedConnections:
         )
         if event.event == "disconnect":
             by_number = self.context.by_number
-            numbers = [
-                number for number in numbers if _is_at(event, by_number[number].last_ns, ALL)
-            ]
+            numbers = sorted(
+                (number for number in numbers if _is_at(event, by_number[number].last_ns, ALL)),
+                key=lambda number: (
+                    by_number[number].closed_by == SERVER,
+                    -abs(by_number[number].last_ns - (event.time or 0)),
+                ),
+            )
         return numbers[-1] if numbers else 0
+
+    def told_as(self, event: LogEvent, connection: int, cause: str | None) -> FindingKey | None:
+        """Returns the key of the capture's finding about what the line says; None for none."""
+        if cause == "name-clash":
+            key = self.so_far.explained.get(connection)
+            return key if key is not None and key[0] == cause else None
+        if event.event not in ("slow-stream", "buffer-full"):
+            return None
+        return next(
+            (
+                key
+                for key, case in self.slow.get(connection, ())
+                if event.vbucket in (*case.vbuckets, None) or not case.vbuckets
+                if _is_at(event, case.first_time_ns, case.last_time_ns)
+            ),
+            None,
+        )
 
     def has(self, event: LogEvent) -> bool:
         """Returns whether the capture has what the line says: the end or the refusal of a stream,
@@ -220,14 +255,15 @@ class CapturedConnections:
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     """Yields all occurrences, if logs are given beside a capture."""
     if finished.evidence is not None:
-        yield from occurrences(finished.evidence, finished.context)
+        captured = CapturedConnections(finished.context, finished.so_far)
+        yield from occurrences(finished.evidence, captured)
 
 
-def occurrences(evidence: LogEvidence, context: Context | None) -> Iterator[Occurrence]:
-    """Yields all occurrences; ``context``: of the capture, if there is one."""
-    return _Log(
-        evidence, CapturedConnections(context) if context is not None else None
-    ).occurrences()
+def occurrences(
+    evidence: LogEvidence, captured: CapturedConnections | None
+) -> Iterator[Occurrence]:
+    """Yields all occurrences; ``captured``: what the capture has, if there is one."""
+    return _Log(evidence, captured).occurrences()
 
 
 @dataclass(frozen=True)
@@ -274,7 +310,9 @@ class _Log:
                 "unexpected",
             )
             message = f"the server closes the connection: {_text(event.reason)}"
-            yield self._occurrence(event, "server-disconnect", message, cause=cause)
+            yield self._occurrence(
+                event, "server-disconnect", message, cause=cause, next_=_NEXT.get(cause)
+            )
 
     def _refusals(self) -> Iterator[Occurrence]:
         """Yields what the server refused. For some messages it writes a second line, about the
@@ -383,7 +421,11 @@ class _Log:
         shared: str | None = None,
         next_: str | None = None,
     ) -> Occurrence:
-        connection = self.captured.connection_of(event) if self.captured is not None else 0
+        captured = self.captured
+        connection = captured.connection_of(event) if captured is not None else 0
+        told_as = captured.told_as(event, connection, cause) if captured is not None else None
+        if told_as is not None:  # it is no worse than what the capture shows of it
+            severity = max(SEVERITY_OF[rule], told_as[1], key=SEVERITIES.index)
         return Occurrence(
             rule,
             f"{message} ({_log_position(event)})",
@@ -404,11 +446,13 @@ class _Log:
                 **({"start": event.start_seqno} if event.start_seqno is not None else {}),
                 **({"rollback": event.rollback_seqno} if event.rollback_seqno is not None else {}),
             },
+            effect_of=told_as,
             severity=severity or SEVERITY_OF[rule],
         )
 
 
-_NEXT = {rule.id: rule.next for rule in (*request_rules.RULES, *connection_rules.RULES)}
+_RULES = (*request_rules.RULES, *connection_rules.RULES, *opens.RULES)
+_NEXT = {rule.id: rule.next for rule in _RULES}
 _TO_DO: Mapping[str, tuple[Whose, str | None]] = {
     "larger than the end seqno": ("client", request_rules.END_FIRST),
     "seqno is required": ("client", _NEXT["bad-stream-range"]),

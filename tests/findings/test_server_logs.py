@@ -15,6 +15,8 @@ from dcpinspect.protocol.statuses import Status
 from tests.captures import REAL_SERVER
 from tests.findings.checked import checked
 from tests.findings.logs.written import producer, rollback, seqnos
+from tests.findings.test_flow_rules import ack, stalled
+from tests.findings.test_opens import overlapping
 from tests.streams.told import Told, opened, packets
 
 OLD, NEW = 0xA1, 0xB2
@@ -339,6 +341,46 @@ def test_a_slow_stream_is_told_of_the_connection_that_has_it(
     )
     (one,) = beside(read(tmp_path / "memcached.log", line), ended())
     assert (one.rule, one.connections) == ("server-slow-stream", connections)
+
+
+@pytest.mark.parametrize(
+    ("time", "effects"),
+    [(AT, ["server-disconnect"]), ("2023-11-14T19:13:20.100000+00:00", [])],
+    ids=["then", "hours before"],
+)
+def test_a_disconnect_for_a_name_is_of_the_older_connection_and_told_under_the_clash(
+    tmp_path: Path, time: str, effects: list[str]
+) -> None:
+    line = producer(f"Disconnecting existing Dcp Producer 0x7 {CLASH} 0x8", None, time=time)
+    line = line.replace("reader:1", "x:1")
+    checker, engine = checked(overlapping(), (), ORDINARY)
+    checker.evidence = read(tmp_path / "memcached.log", line)
+    found = checker.findings(engine.links, engine.coverage)
+    (clash,) = (one for one in found if one.rule == "name-clash")
+    (told,) = (one for one in found if one.rule == "server-disconnect")
+    assert (told.effect_of == clash.id, told.connections) == (
+        (True, (1,)) if effects else (False, ())
+    )
+
+
+@pytest.mark.parametrize(("pause", "severity"), [(6, "warning"), (2, "note")])
+def test_a_slow_stream_is_no_worse_than_the_full_window_that_the_capture_shows(
+    tmp_path: Path, pause: float, severity: str
+) -> None:
+    line = producer(
+        "Handling slow stream; state_ : in-memory, lastReadSeqno : 7, lastSentSeqno : 6, "
+        "vBucketHighSeqno : 90, isBackfillTaskRunning : False",
+        7,
+        time=AT,
+    ).replace("reader:1", "test:1")
+    talk = stalled(pause)
+    ack(talk, 400)
+    (one,) = beside(read(tmp_path / "memcached.log", line), talk)
+    assert (one.rule, one.severity, one.effect_of is None) == (
+        "server-slow-stream",
+        severity,
+        False,
+    )
 
 
 def test_hostile_names_and_reasons_are_escaped(tmp_path: Path) -> None:

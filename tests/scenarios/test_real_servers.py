@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import TCP
@@ -504,6 +505,33 @@ def test_a_request_with_a_fault_that_was_refused_for_it_says_so(
     main(["check", str(real_server("v85-flags"))])
     out = " ".join(capsys.readouterr().out.split())
     assert out.count('; the request was refused: einval; the server says "') == 2
+
+
+def test_what_a_log_says_of_a_finding_of_the_capture_is_told_under_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def check(name: str, log: str) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+        command = ["check", str(real_server(name)), "--log", str(RECORDINGS / "logs" / log)]
+        main(command)
+        first = capsys.readouterr().out.splitlines()[0]
+        main([*command, "--format", "ndjson"])
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        cause = next(one for one in found if one["rule"] in ("name-clash", "flow-control-stall"))
+        return first, cause, [one for one in found if one["effect_of"] == cause["id"]]
+
+    first, clash, effects = check("6.0.5-dcp1", "6.0.5-memcached.log.000000.txt")
+    assert "was disconnected" not in first
+    assert clash["connections"] == [3]
+    assert [(one["rule"], one["connections"]) for one in effects] == [
+        ("server-disconnect", [2]),
+        ("connection-closed", [2]),
+    ]
+    first, _, effects = check("v85-cursor-dropped", "v85-c.txt")
+    assert first.startswith("no errors or warnings: 1 connection has stalled, and recovered")
+    assert [(one["rule"], one["severity"]) for one in effects] == [
+        ("server-slow-stream", "note"),
+        ("slow-stream", "note"),
+    ]
 
 
 def test_a_log_tells_each_rollback_of_a_vbucket_with_its_own_seqnos(
