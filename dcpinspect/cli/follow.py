@@ -47,7 +47,8 @@ def follow(
     ):
         reading.track(redactor)
         paint = target.painter()
-        talk = Conversation(width=target.width(), folds=not is_all, paint=paint)
+        painted = paint if paint("x", "bold") != "x" else None
+        talk = Conversation(width=target.width(), folds=not is_all, paint=painted)
         shown_count = 0
 
         def begin(client: str, server: str) -> None:

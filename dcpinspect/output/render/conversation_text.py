@@ -40,7 +40,7 @@ class Conversation:
         *,
         width: int | None,
         folds: bool,
-        paint: Callable[[str, str], str] = lambda text, _: text,
+        paint: Callable[[str, str], str] | None = None,
     ) -> None:
         """``folds``: shows many messages of one kind as one line. ``paint``: colours lines as lists of
         messages have them.
@@ -77,7 +77,7 @@ class Conversation:
             self._head = _head(batch, int(run[0]))
             self._title = title(batch, int(run[0]))
             self._reason = _reason(batch, int(run[0]))
-            self._style = text_style(batch, int(run[0]))
+            self._style = self._style_of(batch, int(run[0]))
         for index in run[: max(0, FEW - self._count)].tolist():
             self._held += self._lines_of(batch, index)
         self._count += len(run)
@@ -117,11 +117,15 @@ class Conversation:
             vbucket_text += f"  seqno{'s' if '–' in seqnos else ''} {seqnos}"
         summary_text = summary(batch, index)
         text = f"{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
-        return self._wrapped(_head(batch, index), text, text_style(batch, index))
+        return self._wrapped(_head(batch, index), text, self._style_of(batch, index))
 
     def _wrapped(self, head: str, text: str, style: str) -> list[str]:
         indent = " " * min(len(head) + 2, (self._width or 0) // 2)
-        return [self._paint(line, style) for line in wrap(head + text, self._width, indent)]
+        lines = wrap(head + text, self._width, indent)
+        return lines if self._paint is None else [self._paint(line, style) for line in lines]
+
+    def _style_of(self, batch: MessageBatch, index: int) -> str:
+        return "" if self._paint is None else text_style(batch, index)
 
 
 def end_lines(link: TcpConnection, first_ns: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -271,6 +272,13 @@ def test_every_rule_is_found_by_its_id() -> None:
         lines = explain(rule)
         assert lines is not None, rule
         assert any(line.startswith(f"{rule}: ") for line in lines), rule
+
+
+def test_what_keeps_a_rule_silent_is_no_severity() -> None:
+    for rule in RULES.values():
+        assert not re.match(r"an? (error|warning|note)\b", rule.unless), rule.id
+    (found_when,) = [line for line in explain("connection-closed") or () if "found when" in line]
+    assert "It stays a note if the client connects to the node again" in found_when
 
 
 def test_a_rule_in_words() -> None:
