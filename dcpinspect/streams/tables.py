@@ -144,6 +144,14 @@ class Tables:
 
     connections, streams, snapshots, gaps, rollbacks, vbuckets = (_Named() for _ in NAMES)
 
+    def vbuckets_of(self, connection: int) -> Records:
+        """Returns the table of vbuckets as it is if there is only this connection."""
+        clients = {
+            number: name for number, name in self.seen.clients.items() if number == connection
+        }
+        of_clients: Callable[[Mapping[int, str]], Records] = self._made["vbuckets_of"]()
+        return of_clients(clients)
+
     @property
     def by_name(self) -> dict[str, Records]:
         """All tables by their names."""

@@ -74,6 +74,7 @@ from dcpinspect.streams.visibility import Visibility, in_doubt, with_unseen_ends
 from dcpinspect.streams.waits import Waits
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import words_of
 
 ROUNDS = 16
@@ -309,6 +310,14 @@ class Tracker(Portable):
         explained = cache(
             lambda: Rollbacks(streams, snapshots, logs(), seen.consumers, self.conversation.reports)
         )
+        # once: a later call may come while messages are fed
+        reports = cache(lambda: self.conversation.reports)
+
+        def vbuckets(clients: Mapping[int, str]) -> Records:
+            return vbucket_records(
+                tables, seen.verdicts, seen.amounts, clients, reports(), seen.waits
+            )
+
         made: dict[str, Callable[[], Any]] = {
             "logs": logs,
             "explained": explained,
@@ -324,14 +333,8 @@ class Tracker(Portable):
             ),
             "gaps": seen.gaps.records,
             "rollbacks": lambda: explained().records(tables.connections.producer),
-            "vbuckets": lambda: vbucket_records(
-                tables,
-                seen.verdicts,
-                seen.amounts,
-                seen.clients,
-                self.conversation.reports,
-                seen.waits,
-            ),
+            "vbuckets": lambda: vbuckets(seen.clients),
+            "vbuckets_of": lambda: vbuckets,
         }
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 

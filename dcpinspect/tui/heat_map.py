@@ -66,7 +66,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     HEAD = 2
 
     _heat, _results, _first_ns, _length_ns = Heat(), Results(), 0, 0
-    cells = Cells({})
+    cells = Cells(Results())
     _numbers: Sequence[int] = ()
     _worst: Sequence[int] = ()
     """Vbucket of each row that has the worst state."""

@@ -29,7 +29,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.results import Marked, Results, of_connection
+from dcpinspect.tui.results import Marked, Results, bearers_of, of_connection
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -200,6 +200,7 @@ class Inspection:
             self.reading.coverage,
             LookedAt.from_reading(self.reading),
             Marked(findings),
+            bearers_of(findings, records),
         )
         if is_whole and not self.store.rows:  # before the results, with which it is shown
             is_told = any(finding.rule == "wrong-port" for finding in findings)

@@ -4,7 +4,7 @@ them. Which messages show which findings is in columns, because there may be mil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
@@ -102,6 +103,8 @@ class Results:
     """How much was checked."""
     marked: Marked = field(default_factory=Marked)
     """Rows that show findings."""
+    bearers: Sequence[Collection[int]] = ()
+    """Vbuckets that bear each finding, as ``bearers_of`` returns them."""
     connection: int | None = None
     """Number of the only connection of these results; None: all connections."""
 
@@ -120,24 +123,16 @@ class Results:
         return min(self.vbuckets, default=None)
 
     def findings_of(self, vbucket: int) -> list[int]:
-        """Returns the numbers of the findings about a vbucket, and of those that stall it because
-        they stall its connection; the worst first.
+        """Returns the numbers of the findings that a vbucket bears, and of what explains them; the
+        worst first.
         """
-        stalled = set()
-        if any(finding.rule in STALLS.values() for finding in self.findings):
-            rows = self.records["vbuckets"].rows("vbucket", "verdict", "connections")
-            for number, state, connections in rows:
-                if number == vbucket and state in STALLS:
-                    stalled |= {(STALLS[state], connection) for connection in connections}
-        return [
-            number
-            for number, finding in enumerate(self.findings)
-            if vbucket in finding.vbuckets
-            or (
-                finding.over != "recovered"
-                and any((finding.rule, connection) in stalled for connection in finding.connections)
-            )
+        borne = [
+            finding
+            for finding, bearers in zip(self.findings, self.bearers, strict=True)
+            if vbucket in bearers
         ]
+        ids = {finding.id for finding in borne} | {finding.effect_of for finding in borne}
+        return [number for number, finding in enumerate(self.findings) if finding.id in ids]
 
     def finding(self, row: int) -> Finding | None:
         """Returns the worst finding that a row shows."""
@@ -145,21 +140,26 @@ class Results:
         return self.findings[numbers[0]] if numbers else None
 
 
-STALLS = {"stalled": "tcp-window-zero", "starved-by-flow-control": "flow-control-stall"}
-"""Verdicts on vbuckets that a finding about their connection tells, and its rule."""
-
-
 def of_connection(results: Results, connection: int) -> Results:
     """Returns the results of one connection; charts, and counts of messages, are of all.
 
-    Records of vbuckets still count what their client received on all connections. Findings keep
-    their texts about all connections.
+    Findings keep their texts about all connections, but only the cases of this one.
     """
     connections = connections_of(results.findings)
-    findings = [finding for finding in results.findings if connection in connections[finding.id]]
+    findings = [
+        replace(finding, cases=tuple(own) or finding.cases)
+        for finding in results.findings
+        if connection in connections[finding.id]
+        for own in ([case for case in finding.cases if connection in case.connections],)
+    ]
     records = {
         name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
     }
+    if results.tables is not None:
+        records["vbuckets"] = results.tables.vbuckets_of(connection)
+        clients = results.tables.seen.clients
+        clients = {number: name for number, name in clients.items() if number == connection}
+        records |= with_counts(records, findings, clients)
     coverage = results.coverage
     if coverage is not None:
         directions = [*coverage.where(lambda all_: all_.connection == connection)]
@@ -182,6 +182,7 @@ def of_connection(results: Results, connection: int) -> Results:
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
+        bearers=bearers_of(findings, records, connection),
     )
 
 
@@ -191,6 +192,57 @@ def connections_of(findings: Sequence[Finding]) -> Mapping[str, set[int]]:
     for finding in findings:
         connections.get(finding.effect_of or "", set()).update(finding.connections)
     return connections
+
+
+def bearers_of(
+    findings: Sequence[Finding], records: Mapping[str, Records], connection: int | None = None
+) -> list[Collection[int]]:
+    """Returns the vbuckets that bear each finding: those that it names, and if an error or a warning
+    names none, those of streams that were not over on its connections. ``connection``: only what
+    happened on it counts.
+    """
+    open_on = _open_on(records["streams"]) if "streams" in records else lambda _: set()
+    return [
+        {
+            vbucket
+            for case in finding.case_of_each
+            if connection is None or connection in case.connections
+            for vbucket in case.vbuckets or (open_on(case) if case.severity != "note" else ())
+        }
+        for finding in findings
+    ]
+
+
+def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
+    """Returns what finds the vbuckets whose newest stream, on a connection of a case, was not over
+    when that case began; an event of their timeline tells the case.
+    """
+    names = ("connection", "vbucket", "open_row", "end_row")
+    by_age = np.array(
+        sorted(
+            (*ids, row or 0, row_of_end or _NEVER) for *ids, row, row_of_end in streams.rows(*names)
+        ),
+        np.int64,
+    ).reshape(-1, len(names))
+
+    def vbuckets_of(case: Finding) -> set[int]:
+        offenders = [place for place in case.places if place.time_ns == case.first_time_ns]
+        found = set[int]()
+        for place in case.places:
+            row = (offenders or [place])[0].row
+            low, high = np.searchsorted(by_age[:, 0], [place.connection, place.connection + 1])
+            _, vbucket, begun, over = by_age[low:high].T
+            first = np.flatnonzero(np.diff(vbucket, prepend=-1))
+            if len(first):
+                newest = first + np.maximum(np.add.reduceat(begun <= row, first) - 1, 0)
+                found |= set(vbucket[first][over[newest] >= row].tolist())
+        return found
+
+    return vbuckets_of
+
+
+_NEVER = 1 << 62
+"""Row of the end of a stream that does not end."""
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.style import Style
 from textual.app import App
 
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
 from dcpinspect.streams.words import NO_STREAM_END, VBUCKET_VERDICTS
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui import theme
 from dcpinspect.tui.heat import END, SIGNS
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024
@@ -37,14 +38,20 @@ STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 class Cells:
     """The state of each vbucket, from the tables of vbuckets and streams."""
 
-    def __init__(self, records: Mapping[str, Records], findings: Sequence[Finding] = ()) -> None:
+    def __init__(self, results: Results) -> None:
+        records, findings = results.records, results.findings
         vbuckets = records.get("vbuckets")
         rows = [] if vbuckets is None else vbuckets.row_dicts()
         self._ends, self._findings = _ends_of(records), len(findings)
+        borne = [
+            (rank, finding, bearers)
+            for rank, (finding, bearers) in enumerate(zip(findings, results.bearers, strict=True))
+            if finding.effect_of is None
+        ]
         self._before = {
             number: len(findings) - rank
-            for rank, finding in reversed([*enumerate(findings)])
-            for number in (finding.vbuckets if finding.effect_of is None else ())
+            for rank, _, bearers in reversed(borne)
+            for number in bearers
         }
         """How early the list has a finding about each vbucket: greater numbers are earlier."""
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
@@ -72,6 +79,10 @@ class Cells:
             for number, row in worst.items()
         }
         self.severities = {number: worst_severity(*rows) for number, rows in self.by_number.items()}
+        for severity in reversed(SEVERITIES[:2]):  # an error wins
+            for _, finding, bearers in borne:
+                if finding.severity == severity:
+                    self.severities |= dict.fromkeys(self.by_number.keys() & bearers, severity)
 
     def end_reason(self, row: Mapping[str, Any]) -> str:
         """Returns why the newest stream of a row ended; empty if it did not."""

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.line_view import LineView, Piece, flowed
-from dcpinspect.tui.results import STALLS, Results
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
 
 LABEL = 5
@@ -83,7 +83,7 @@ def fitting(
 class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or only those with streams if they are few."""
 
-    cells = Cells({})
+    cells = Cells(Results())
     form = Layout()
     _vbucket: int | None = None
     """The vbucket that the cursor was moved to, at first the worst; it stays when cells change."""
@@ -94,7 +94,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
-        self.cells = Cells(results.records, results.findings)
+        self.cells = Cells(results)
         if not self.is_moved:
             self._vbucket = results.worst_vbucket
         self.fit()
@@ -188,12 +188,9 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return cell if 0 <= cell < self.count else None
 
     def is_bad(self, place: int) -> bool:
-        """Whether a vbucket of the cell has an error or a warning, or is stalled."""
+        """Whether a vbucket of the cell has an error or a warning."""
         numbers = self._numbers[place * self.form.each : (place + 1) * self.form.each]
-        return any(
-            self.cells.severities.get(number) is not None or self.cells.states.get(number) in STALLS
-            for number in numbers
-        )
+        return any(self.cells.severities.get(number) is not None for number in numbers)
 
     # -- drawing
 

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from dcpinspect.findings.finding import ranges
 from dcpinspect.output.render.timeline_text import gaps_in_words
-from dcpinspect.output.render.verdict import items_text, stood_words
+from dcpinspect.output.render.verdict import items_text, stood_words, with_their_effects
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
@@ -146,14 +146,21 @@ class VbucketsView(View):
         for row in rows:
             end_reason = self.map.cells.end_reason(row)
             reason = f": {end_reason}" if end_reason else ""
-            text_lines.append(f"  {escape(row['client'] or '')} · {stood_words(row)}{reason}\n")
+            which = f" · con {ranges(row['connections'])}" if len(rows) > 1 else ""
+            client = escape(row["client"] or "")
+            text_lines.append(f"  {client}{which} · {stood_words(row)}{reason}\n")
         notes = Text()
-        for finding in map(results.findings.__getitem__, results.findings_of(number)):
-            is_note = finding.severity == "note" and finding.effect_of is None
-            paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
-            style, sign = theme.style_of(self.app, paint), self._glyphs.of_finding(finding)
-            text = f"{finding.rule}: {one_line(finding.message)}"
-            (notes if is_note else text_lines).append_text(labelled(sign, text, 2, width, style))
+        causes, effects = with_their_effects(
+            [*map(results.findings.__getitem__, results.findings_of(number))]
+        )
+        for cause in causes:
+            among = notes if cause.severity == "note" else text_lines
+            for finding in (cause, *effects.get(cause.id, ())):
+                paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
+                style, sign = theme.style_of(self.app, paint), self._glyphs.of_finding(finding)
+                whose = f", con {ranges(finding.connections)}" if len(rows) > 1 else ""
+                text = f"{finding.rule}{whose}: {one_line(finding.message)}"
+                among.append_text(labelled(sign, text, 2, width, style))
         for row in rows:
             facts = (Text(f"{name} {text}") for name, text in _facts(row) if text != "none")
             text_lines.append_text(flowed(Text(), facts, width)).append("\n")
@@ -218,6 +225,8 @@ class VbucketsView(View):
 
 
 def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    several = "s" if len(row["connections"]) != 1 else ""
+    yield f"connection{several}", ranges(row["connections"])
     first, last = row["first_seqno"], row["last_seqno"]
     yield "seqnos", "none" if last is None else f"{first}–{last}"
     if row["high_seqno"] is not None:
@@ -225,8 +234,6 @@ def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "items", f"{items_text(row)}, {row['bytes']:,} bytes"
     rollbacks = f", {counted(row['rollbacks'], 'rollback')}" if row["rollbacks"] else ""
     yield "streams", f"{row['streams']}{rollbacks}"
-    several = "s" if len(row["connections"]) != 1 else ""
-    yield f"connection{several}", ranges(row["connections"])
     yield "snapshots", f"{row['snapshots']:,}"
     gaps, seqnos = row["gaps"] or {}, row["gap_seqnos"] or {}
     yield (

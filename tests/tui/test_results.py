@@ -1,20 +1,35 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dcpinspect.output.render.verdict import verdict
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Marked, Results, of_connection, rows_of
 from dcpinspect.tui.row_index import RowIndex
+from dcpinspect.tui.tracks import tracks_of
+from dcpinspect.tui.vbucket_cells import Cells
+from tests.captures import field, real_server
 from tests.encode import encode
 from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
-from tests.tui.screens import SAMPLES, Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import (
+    NARROW,
+    SAMPLES,
+    Keys,
+    lanes_of,
+    play,
+    press,
+    read,
+    screen,
+    settled,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -283,3 +298,80 @@ def test_connections_add_up_to_everything(tour: Inspection) -> None:
     )
     for one in found:
         assert all(one.marked.finding_numbers(row) for row in one.marked.rows.tolist())
+
+
+@pytest.mark.parametrize("sample", ["rollback.pcap", "loop.pcap", "orphans.pcap", "tour.pcapng"])
+def test_a_connection_alone_has_vbuckets_as_if_there_was_no_other(sample: str) -> None:
+    with read(sample) as inspection:
+        everything = inspection.everything
+        for number in everything.records["connections"].values("connection"):
+            alone = of_connection(everything, number)
+            own_streams = alone.records["streams"].values("vbucket")
+            table = alone.records["vbuckets"]
+            assert sorted(table.values("vbucket")) == sorted({*own_streams})
+            names = ("vbucket", "connections", "streams", "rollbacks")
+            for vbucket, connections, streams, rollbacks in table.rows(*names):
+                answers = [
+                    answer
+                    for own, answer in alone.records["streams"].rows("vbucket", "answer")
+                    if own == vbucket
+                ]
+                assert connections == [number]
+                assert streams <= len(answers)
+                assert rollbacks == answers.count("rollback")
+
+
+def test_the_map_and_the_card_of_a_connection_alone_tell_of_no_other() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.choose(1)
+        await press(app, pilot, "0")
+        assert re.search("E 7 +connection-closed", screen(app))
+        await press(app, pilot, "2")
+        assert "rollback" not in screen(app).splitlines()[13]
+        assert "streams 1  " in screen(app)
+
+    play("rollback.pcap", scene, NARROW)
+
+
+def test_the_verdict_on_a_connection_alone_counts_no_other(inspection: Inspection) -> None:
+    said = verdict(of_connection(inspection.results, 1).findings)
+    assert said.startswith("no errors or warnings: 1 connection was reset with streams open")
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [
+        *map(real_server, ("noop-timeout", "6.6.5-dcp", "tcp-window-zero", "end-reasons")),
+        field("p06-zero-window"),
+        SAMPLES / "loop.pcap",
+        SAMPLES / "orphans.pcap",
+    ],
+    ids=lambda path: path.name,
+)
+def test_a_vbucket_has_the_errors_and_warnings_of_its_timeline(capture: Path) -> None:
+    with read(capture) as inspection:
+        results = inspection.results
+        cells, causes = Cells(results), {one.id for one in results.findings if not one.effect_of}
+        for vbucket in results.vbuckets:
+            events = tracks_of(inspection, vbucket).events
+            told = {one.finding for one in events if one.finding is not None}
+            known = {
+                number
+                for number in results.findings_of(vbucket)
+                if results.findings[number].severity != "note"
+            }
+            assert told <= known
+            assert {number for number in known if results.findings[number].id in causes} <= told
+            severities = {one.event.severity for one in events if one.event.cause is None}
+            worst = next((one for one in ("error", "warning") if one in severities), None)
+            assert cells.severities[vbucket] == worst
+
+
+def test_what_explains_a_finding_of_a_vbucket_stands_above_it() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        assert re.search(r" · flow-control-stall:.*\n +bytes.*\n.*\n └ slow-stream", screen(app))
+        await press(app, pilot, "e")
+        assert app.view == "findings"
+
+    play(real_server("v85-cursor-dropped"), scene, NARROW)

@@ -5,13 +5,14 @@ import re
 from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat import END, SIGNS
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, STATES, Cells
 from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, read, screen
 
 
 def test_without_streams_there_are_the_vbuckets_of_a_bucket() -> None:
-    cells = Cells({})
+    cells = Cells(Results())
     assert cells.numbers == list(range(LEAST))
     assert cells.entries(UNICODE) == []
 
@@ -70,6 +71,6 @@ def test_a_vbucket_that_was_ended_unasked_has_a_sign_and_says_why() -> None:
 def test_a_vbucket_whose_connection_the_server_closed_was_ended_unasked() -> None:
     capture = SAMPLES / "../tests/captures/real-server/end-reasons.pcap.gz"
     with read(capture) as inspection:
-        cells = Cells(inspection.results.records)
+        cells = Cells(inspection.results)
     assert (cells.words(5), cells.mark(5, UNICODE)[0]) == ("ended: connection-closed", "E")
     assert (cells.words(4), cells.mark(4, UNICODE)[0]) == ("ended", "■"), "its client closed it"
