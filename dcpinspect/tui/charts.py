@@ -7,8 +7,8 @@ draw in ASCII.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from rich.text import Text
 from textual.app import App
 
 from dcpinspect.arrays import IntArray
-from dcpinspect.findings.finding import Finding
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.output.render.timeline_text import end_of, numbers
@@ -34,21 +33,6 @@ LABEL = 9
 
 Line = tuple[str, str]
 """A text and its style: heading, chart, marks or empty."""
-
-
-Happened = tuple[int, Severity]
-"""When a finding occurred, in nanoseconds since 1970, and how severe it is."""
-
-
-def happenings(findings: Sequence[Finding]) -> list[Happened]:
-    """Returns errors and warnings that are no effects, each case when it began."""
-    return [
-        (case.first_time_ns, finding.severity)
-        for finding in findings
-        if finding.severity != "note" and finding.effect_of is None
-        for case in finding.case_of_each
-        if case.first_time_ns
-    ]
 
 
 def columns(values: IntArray, height: int) -> list[str]:
@@ -73,14 +57,12 @@ def short(number: float) -> str:
 
 
 def over(scale: Scale, values: IntArray, span_ns: int) -> IntArray:
-    """Returns the greatest value in each cell of an axis of time."""
+    """Returns the greatest value of the spans that each cell of an axis of time shares."""
     times = scale.first + np.arange(scale.cells) * scale.step
-    drawn = np.zeros(scale.cells, np.int64)
-    has_values = times < len(values) * span_ns
-    if has_values.any():
-        spans = times[has_values] // span_ns
-        drawn[has_values] = np.maximum.reduceat(values, spans)
-    return drawn
+    bounds = np.stack((times // span_ns, -(-(times + scale.step) // span_ns)), axis=1)
+    padded = np.append(values, (0, 0))  # what is after the last span, and the end of that
+    bounds = np.minimum(bounds, (len(values), len(values) + 1))
+    return np.maximum.reduceat(padded, bounds.reshape(-1))[::2]
 
 
 def chart(
@@ -91,13 +73,13 @@ def chart(
     width: int,
     height: int,
     glyphs: Glyphs,
-    events: Sequence[Happened] = (),
+    events: Mapping[Severity, IntArray] = MappingProxyType({}),
 ) -> Iterator[Line]:
     """Yields ``height`` lines of columns with numbers beside them, a sign below each column that has
     findings, and the axis of time, from the begin of the capture to its end.
 
     ``span_ns``: length of each value's span. ``ends``: when the capture began and ended, in
-    nanoseconds since 1970.
+    nanoseconds since 1970. ``events``: when there were findings, the worst last.
     """
     scale = time_scale(ends[1] - ends[0], width - LABEL)
     drawn = np.repeat(over(scale, values, span_ns), scale.wide)
@@ -105,10 +87,10 @@ def chart(
         mark = short(drawn.max(initial=0)) if not number else "0" if number == height - 1 else ""
         yield clip(f"{mark:>{LABEL - 1}} {line}", width), "chart"
     if events:
-        signs = [" "] * scale.columns
-        for time_ns, severity in sorted(events, key=itemgetter(1), reverse=True):
-            cell = min(max(0, time_ns - ends[0]) // scale.step, scale.cells - 1)
-            signs[cell * scale.wide] = glyphs.of_severity(severity)  # an error covers a warning
+        signs = np.full(scale.columns, " ")
+        for severity, times in events.items():
+            places = np.clip((times - ends[0]) // scale.step, 0, scale.cells - 1)
+            signs[places * scale.wide] = glyphs.of_severity(severity)
         yield f"{'':>{LABEL}}{''.join(signs)}", "marks"
     yield clip(f"{'':>{LABEL}}{axis(scale, ends[1] - ends[0])}", width), ""
 

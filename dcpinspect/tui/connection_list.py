@@ -50,14 +50,14 @@ def talks(results: Results) -> list[Talk]:
     if table is None:
         return []
     counts = results.charts.by_connection
-    secret = {} if results.coverage is None else results.coverage.tls
+    encrypted = results.encrypted
     talks = []
     texts_of = table.rows("client", "server", "name", "agent", "bucket", "tls")
     numbers_of = table.rows("connection", "streams", "copy_of", "findings")
     for values, (number, streams, copy_of, severities) in zip(texts_of, numbers_of, strict=True):
         client, server, name, agent, bucket, tls = (escape(text or "") for text in values)
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
-        texts = (
+        texts = [
             str(number),
             f"{client} → {server}",
             clip(name if copy_of is None else f"copy of {copy_of}", 30),
@@ -66,8 +66,10 @@ def talks(results: Results) -> list[Talk]:
             short(size),
             f"{streams if streams and copy_of is None else 0:,}",
             clip(agent, 30),
-            tls or ("TLS, not decrypted" if number in secret else "plain" * bool(messages)),
-        )
+            tls or "plain" * bool(messages),
+        ]
+        if number in encrypted:  # nobody knows what else
+            texts[3:] = *[""] * 5, "TLS, not decrypted"
         talks.append(Talk(number, texts, messages, +Counter(severities)))
     return sorted(
         talks,

@@ -53,7 +53,6 @@ colours of severities.
 REQUEST, CLOSED, END, REFUSED, ROLLBACK, LOSS, UNEXPLAINED, WARNING, ERROR = range(1, len(SIGNS))
 SEVERITIES: Mapping[int, Severity] = {WARNING: "warning", ERROR: "error"}
 """Signs that stand for findings."""
-_FOUND = {severity: sign for sign, severity in SEVERITIES.items()}
 _ANSWERS = {"refused": REFUSED, "rollback": ROLLBACK}
 
 
@@ -140,6 +139,9 @@ def signs(
     if not cell_signs.size:
         return cell_signs
     happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
+    found = results.happened.where(results.happened.vbucket >= 0)
+    signs_found = np.where(found.is_error, ERROR, WARNING)
+    happened = np.vstack((happened, np.column_stack((signs_found, found.vbucket, found.time_ns))))
     sign, vbucket, time_ns = happened[happened[:, 1] < len(place_of)].T
     line = place_of[vbucket]
     column = np.maximum(time_ns - heat.start_ns, 0) // (heat.span_ns * together)
@@ -150,7 +152,7 @@ def signs(
 
 
 def _happened(results: Results) -> Iterator[tuple[int, int, int]]:
-    """Yields signs, each with its vbucket and its time, in nanoseconds since 1970."""
+    """Yields letters, each with its vbucket and its time, in nanoseconds since 1970."""
     records = results.records
     links, streams, gaps = (records.get(name) for name in ("connections", "streams", "gaps"))
     closed = {} if links is None else dict(links.rows("connection", "last_time"))
@@ -169,8 +171,3 @@ def _happened(results: Results) -> Iterator[tuple[int, int, int]]:
             with_cause = gaps.take(gaps.rows_with("cause", SIGNS[sign].word))
             for vbucket, time_ns in with_cause.rows("vbucket", "last_time"):
                 yield sign, vbucket, time_ns
-    for finding in results.findings:
-        if finding.severity in _FOUND and finding.effect_of is None:
-            for case in finding.case_of_each:
-                for vbucket in case.vbuckets if case.first_time_ns else ():
-                    yield _FOUND[finding.severity], vbucket, case.first_time_ns

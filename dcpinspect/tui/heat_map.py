@@ -13,14 +13,13 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import axis
-from dcpinspect.tui.heat import MOST, SEVERITIES, SIGNS, Heat, Signs, signs
+from dcpinspect.tui.heat import MOST, REQUEST, SEVERITIES, SIGNS, Heat, signs
 from dcpinspect.tui.line_view import LineView, Piece, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
@@ -45,17 +44,6 @@ def fitting(count: int, lines: int) -> HeatForm:
     share = -(-count // lines)
     step = 1 << max(0, share.bit_length() - 4)  # numbers beside rows are round, and no row is empty
     return HeatForm(-(-share // step) * step)
-
-
-def _uncover(cell_signs: Signs, has_items: BoolArray) -> None:
-    """Moves each sign that would cover items to a cell beside them that is empty, if one is near."""
-    last = cell_signs.shape[1] - 1
-    for row, column in np.argwhere(has_items & (cell_signs > 0)).tolist():
-        for step in (1, -1, 2, -2):
-            beside = min(max(column + step, 0), last)
-            if not has_items[row, beside] and not cell_signs[row, beside]:
-                cell_signs[row, [beside, column]] = cell_signs[row, column], 0
-                break
 
 
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
@@ -120,7 +108,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._label_width = 4 + max(map(len, self._labels), default=0)
         width = max(1, self.size.width - self._label_width - 1)  # the last is for a scroll bar
         used = self._heat.used
-        self._spans = -(-used // width) or 1
+        # letters stand beside items of their time where there is no line below these
+        self._spans = -(-used // max(1, width // (1 + (self.form.high == 1)))) or 1
         self.amounts = self._heat.cells(self.groups, self._spans)
         self._wide = max(1, width // max(1, self.amounts.shape[1]))
         most = max(1, self.amounts.max(initial=0))
@@ -131,8 +120,6 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
         self._signs = signs(self._heat, self._results, place_of, self.amounts.shape, self._spans)
-        if self.form.high == self._wide == 1:
-            _uncover(self._signs, self.amounts > 0)
         if not self.is_moved:
             self._wanted = self._results.worst_vbucket or 0, None
         self.at = self._cell(*self._wanted)
@@ -232,7 +219,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def heading(self) -> str:
         """Returns what the picture shows, in words."""
         if not self.groups:
-            return "no vbucket was requested"
+            return self._results.no_vbucket
         together = self.form.together
         sharing = f"{together} vbuckets a row" if together > 1 else ""
         whose = "" if self._results.connection is None else ", from all connections"
@@ -282,8 +269,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         )
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
-        """Returns a line of a row: blocks as high as the level, and below them, or before them if
-        there is but one line, the letters.
+        """Returns a line of a row: blocks as high as the level, and below them, or beside them in
+        their cell if there is but one line, the letters: a request before them, all else after.
         """
         below, pieces = max(0, self.form.high - 2 - part), list[Piece]()
         is_lowest, is_single = part == self.form.high - 1, self.form.high == 1
@@ -299,9 +286,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             style = base + self._paint(-(-8 * amount // self._top))
             drawn = [(block * self._wide, style)]
             if sign and is_lowest:
-                sign_style = base + self._paint_of_sign(sign)
-                filling = block * (self._wide - 1), style if eighths else sign_style
-                drawn = [(self._letter(sign), sign_style), filling]
+                drawn = [(block * (self._wide - 1), style)]
+                is_before = sign == REQUEST or not is_single
+                drawn.insert(
+                    0 if is_before else 1, (self._letter(sign), base + self._paint_of_sign(sign))
+                )
             over = cursor_style if is_here else no_style
             pieces += [(text, style + over) for text, style in drawn] * sum(1 for _ in run)
         return pieces

@@ -18,6 +18,7 @@ import numpy as np
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError, reason
 from dcpinspect.output.render.coverage_text import why_nothing
+from dcpinspect.output.render.event_lines import bearing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
 from dcpinspect.protocol.redact import Redactor
@@ -29,7 +30,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.results import Marked, Results, bearers_of, of_connection
+from dcpinspect.tui.results import Happened, Marked, Results, bearers_of, of_connection
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -189,6 +190,7 @@ class Inspection:
 
     def _work_out(self, *, is_whole: bool) -> None:
         tables, findings, records = self.reading.worked_out(is_whole=is_whole)
+        bear = bearing(records["streams"])
         everything = Results(
             self.store.rows,
             tables,
@@ -200,7 +202,8 @@ class Inspection:
             self.reading.coverage,
             LookedAt.from_reading(self.reading),
             Marked(findings),
-            bearers_of(findings, records),
+            bearers_of(findings, bear),
+            Happened.of(findings, bear, self.store),
         )
         if is_whole and not self.store.rows:  # before the results, with which it is shown
             is_told = any(finding.rule == "wrong-port" for finding in findings)

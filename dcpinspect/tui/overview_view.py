@@ -24,7 +24,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.tables.series import SPANS
 from dcpinspect.text import counted, one_line
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import chart, happenings, painted
+from dcpinspect.tui.charts import chart, painted
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
@@ -58,7 +58,8 @@ class Rate(Widget):
         whose = "" if self.results.connection is None else " of all connections"
         most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
         self.border_title = f"messages{whose} over time, {most}"
-        happened = happenings(self.results.findings) if height > 2 else []
+        parts = self.results.happened.by_severity if height > 2 else {}
+        happened = {severity: part.time_ns for severity, part in parts.items()}
         lines = chart(
             row,
             charts.span_ns,
@@ -135,7 +136,11 @@ class OverviewView(View):
         has_worst = self.map.form.has_words and len({*map(cells.rank, cells.numbers)}) > 1
         state = cells.words(number) or "not requested"
         self.map.entitle(
-            counted(len(cells.by_number), "vbucket")
+            (
+                counted(len(cells.by_number), "vbucket")
+                if cells.by_number or not self._shown.encrypted
+                else "vbuckets"
+            )
             + (f", {share} a cell" if share > 1 else "")
             + ", the worst first" * has_worst
             + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")

@@ -4,20 +4,24 @@ them. Which messages show which findings is in columns, because there may be mil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.event_lines import Bearing, bearing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.protocol.message import Severity
+from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
@@ -86,6 +90,72 @@ _AT_ONCE = 1 << 12
 """Number of rows that are looked up in a list at once."""
 
 
+def bearers_of(findings: Sequence[Finding], bear: Bearing) -> list[Collection[int]]:
+    """Returns the vbuckets that bear each finding."""
+    return [
+        {vbucket for case in finding.case_of_each for vbucket in bear(case)} for finding in findings
+    ]
+
+
+class Happened(NamedTuple):
+    """When errors and warnings happened that are no effects, as columns: each message that shows
+    one, and each case when it began, on every vbucket that bears it.
+    """
+
+    row: IntArray = NO_ROWS
+    """Row of the message; 0: a case began."""
+    time_ns: IntArray = NO_ROWS
+    connection: IntArray = NO_ROWS
+    vbucket: IntArray = NO_ROWS
+    """-1: it is about no vbucket."""
+    sid: IntArray = NO_ROWS
+    """-1 for none."""
+    is_error: IntArray = NO_ROWS
+    """1 of an error, 0 of a warning."""
+
+    @staticmethod
+    def of(findings: Sequence[Finding], bear: Bearing, store: Store) -> Happened:
+        """Returns what happened; of messages that a live capture has dropped only what began."""
+        parts = []
+        for finding in findings:
+            if finding.severity == "note" or finding.effect_of is not None:
+                continue
+            is_error, begun = int(finding.severity == "error"), list[tuple[int, ...]]()
+            for case in finding.case_of_each if finding.first_time_ns else ():
+                at_first = (place for place in case.places if place.time_ns == case.first_time_ns)
+                on = next((place.connection for place in at_first), case.connection or 0)
+                begin = 0, case.first_time_ns, on
+                begun += [(*begin, vbucket, -1, is_error) for vbucket in bear(case) or (-1,)]
+            parts.append(np.array(begun, np.int64).reshape(-1, len(Happened._fields)).T)
+            rows = finding.rows[finding.rows >= store.first_row]
+            time_ns, connection, vbucket, sid = store.numbers(
+                rows, ("time_ns", "connection", "vbucket", "sid")
+            )
+            is_named = np.isin(vbucket.values, finding.vbuckets) & vbucket.is_known
+            values = [
+                *(rows, time_ns.values, connection.values),
+                np.where(is_named, vbucket.values, -1),
+                np.where(sid.is_known, sid.values, -1),
+                np.full(len(rows), is_error),
+            ]
+            parts.append(np.array(values, np.int64))
+        return Happened(*np.concatenate(parts, axis=1)) if parts else Happened()
+
+    @property
+    def by_severity(self) -> dict[Severity, Happened]:
+        """The part of warnings, and that of errors, which cover them; none if it is empty."""
+        parts: list[tuple[Severity, int]] = [("warning", 0), ("error", 1)]
+        return {
+            word: self.where(self.is_error == is_error)
+            for word, is_error in parts
+            if is_error in self.is_error
+        }
+
+    def where(self, mask: BoolArray) -> Happened:
+        """Returns a part of it."""
+        return Happened(*(column[mask] for column in self))
+
+
 @dataclass(frozen=True, slots=True)
 class Results:
     """Results from the messages up to row ``rows``."""
@@ -105,6 +175,8 @@ class Results:
     """Rows that show findings."""
     bearers: Sequence[Collection[int]] = ()
     """Vbuckets that bear each finding, as ``bearers_of`` returns them."""
+    happened: Happened = Happened()
+    """When errors and warnings happened."""
     connection: int | None = None
     """Number of the only connection of these results; None: all connections."""
 
@@ -113,6 +185,24 @@ class Results:
         """Numbers of the vbuckets that have streams, rising."""
         table = self.records.get("vbuckets")
         return [] if table is None else sorted(set(table.values("vbucket")))
+
+    @property
+    def encrypted(self) -> set[int]:
+        """Numbers of the connections of TLS that were not decrypted."""
+        tls = {} if self.coverage is None else self.coverage.tls
+        return {
+            number
+            for number, about in tls.items()
+            if self.connection in (None, number) and (about.is_misfit or not about.is_open)
+        }
+
+    @property
+    def no_vbucket(self) -> str:
+        """Says that no vbucket was requested, or why nobody knows; empty if one was."""
+        if self.vbuckets:
+            return ""
+        why = "vbuckets are not known: TLS, not decrypted"
+        return why if self.encrypted else "no vbucket was requested"
 
     @property
     def worst_vbucket(self) -> int | None:
@@ -182,7 +272,8 @@ def of_connection(results: Results, connection: int) -> Results:
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
-        bearers=bearers_of(findings, records, connection),
+        bearers=bearers_of(findings, bearing(records["streams"], connection)),
+        happened=results.happened.where(results.happened.connection == connection),
     )
 
 
@@ -192,57 +283,6 @@ def connections_of(findings: Sequence[Finding]) -> Mapping[str, set[int]]:
     for finding in findings:
         connections.get(finding.effect_of or "", set()).update(finding.connections)
     return connections
-
-
-def bearers_of(
-    findings: Sequence[Finding], records: Mapping[str, Records], connection: int | None = None
-) -> list[Collection[int]]:
-    """Returns the vbuckets that bear each finding: those that it names, and if an error or a warning
-    names none, those of streams that were not over on its connections. ``connection``: only what
-    happened on it counts.
-    """
-    open_on = _open_on(records["streams"]) if "streams" in records else lambda _: set()
-    return [
-        {
-            vbucket
-            for case in finding.case_of_each
-            if connection is None or connection in case.connections
-            for vbucket in case.vbuckets or (open_on(case) if case.severity != "note" else ())
-        }
-        for finding in findings
-    ]
-
-
-def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
-    """Returns what finds the vbuckets whose newest stream, on a connection of a case, was not over
-    when that case began; an event of their timeline tells the case.
-    """
-    names = ("connection", "vbucket", "open_row", "end_row")
-    by_age = np.array(
-        sorted(
-            (*ids, row or 0, row_of_end or _NEVER) for *ids, row, row_of_end in streams.rows(*names)
-        ),
-        np.int64,
-    ).reshape(-1, len(names))
-
-    def vbuckets_of(case: Finding) -> set[int]:
-        offenders = [place for place in case.places if place.time_ns == case.first_time_ns]
-        found = set[int]()
-        for place in case.places:
-            row = (offenders or [place])[0].row
-            low, high = np.searchsorted(by_age[:, 0], [place.connection, place.connection + 1])
-            _, vbucket, begun, over = by_age[low:high].T
-            first = np.flatnonzero(np.diff(vbucket, prepend=-1))
-            if len(first):
-                newest = first + np.maximum(np.add.reduceat(begun <= row, first) - 1, 0)
-                found |= set(vbucket[first][over[newest] >= row].tolist())
-        return found
-
-    return vbuckets_of
-
-
-_NEVER = 1 << 62
-"""Row of the end of a stream that does not end."""
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:

@@ -75,8 +75,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     content: Tracks = Tracks()
     waiting: str = ""
     """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
-    has_vbuckets: bool = False
-    """Whether there is a vbucket to choose."""
+    no_vbucket: str = ""
+    """Why there is no vbucket to choose."""
     axis: Axis = "seqno"
     scale = Scale(0, 1, TICK)
     stream = 0
@@ -138,13 +138,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         else:
             self.post_message(self.Moved(self))
 
-    def show_axis(self, axis: Axis, position: int | None = None) -> None:
+    def show_axis(self, axis: Axis) -> None:
         """Shows the streams along seqnos or along time; the cursor stays at the same event."""
-        if axis != self.axis:
-            seqno, self.axis = self.seqno, axis
-            self.show_all()
-            position = self._on_axis(seqno) if position is None else position
-        self.set_cursor(self.at if position is None else self._inside(position))
+        seqno, self.axis = self.seqno, axis
+        self.show_all()
+        self.set_cursor(self._inside(self._on_axis(seqno)))
 
     @property
     def _picture_width(self) -> int:
@@ -176,15 +174,22 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self._arrange()
 
     def go_to_time(self, since_ns: int) -> None:
-        """Moves the cursor to the first item at or after a time, in the stream that has it."""
-        items = [track.shapes["time"].item_first for track in self.tracks]
-        later = [
-            (int(first.min()), stream)
-            for stream, times in enumerate(items)
-            if len(first := times[times >= np.uint64(since_ns)])
-        ]
-        at, self.stream = min(later, default=(since_ns, self.stream))
-        self.show_axis("time", at)
+        """Moves the cursor to the item or the event that is nearest to a time, in its stream."""
+        near = [(told.time, told.track, told.row) for told in self.content.events]
+        for stream, track in enumerate(self.tracks):
+            times = track.shapes["time"].item_first.astype(np.int64)
+            near += [
+                (int(time), stream, 0)
+                for time in times[[np.abs(times - since_ns).argmin()] if len(times) else []]
+            ]
+        nearest = min(
+            near, key=lambda place: abs(place[0] - since_ns), default=(since_ns, self.stream, 0)
+        )
+        at, self.stream, row = nearest
+        self.axis = "time"
+        self.show_all()
+        self.scroll_to_cursor()
+        self.set_cursor(self._inside(at), row)
 
     def _arrange(self) -> None:
         """Draws all lines for the shown part of the axis."""
@@ -499,8 +504,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def _heading(self) -> str:
         if self.vbucket is None:
-            has = self.has_vbuckets
-            return "choose a vbucket (2, or v on a message)" if has else "no vbucket was requested"
+            return self.no_vbucket or "choose a vbucket (2, or v on a message)"
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
         if not self.tracks:

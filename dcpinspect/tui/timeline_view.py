@@ -136,7 +136,7 @@ class TimelineView(View):
 
     def take_up(self) -> None:
         """Reads the vbucket again, because its streams may have grown."""
-        self.lanes.has_vbuckets = bool(self.host.inspection.results.vbuckets)
+        self.lanes.no_vbucket = self.host.inspection.results.no_vbucket
         if self._reading.is_running:
             self._begin(self._request)
         elif self.lanes.vbucket is not None and not self.lanes.waiting:

@@ -22,11 +22,12 @@ from dcpinspect.output.render.event_lines import (
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.protocol.message import Severity
 from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.results import rows_of
+from dcpinspect.tui.results import Happened, rows_of
 
 Axis = Literal["seqno", "time"]
 
@@ -55,6 +56,8 @@ class Track:
     name: str
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
+    happened: Happened
+    """Messages of the stream that show errors or warnings."""
 
     @property
     def connection(self) -> int:
@@ -91,19 +94,31 @@ class Tracks:
     """Addresses and name of each connection; safe for a terminal."""
     until_ns: int = 0
     """When the capture ends, in nanoseconds since it began."""
+    first_ns: int = 0
+    """When it began, in nanoseconds since 1970."""
 
     def bounds(self, axis: Axis) -> tuple[int, int]:
         """Returns the first and the last place of all streams on an axis."""
         bounds = [bound for track in self.tracks for bound in track.shapes[axis].seqno_ranges()]
         return min(bounds, default=0), max(bounds, default=0)
 
-    def found_at(self, track: int, axis: Axis) -> list[tuple[int, str]]:
-        """Returns the places on the axis, and severities, of a stream's errors and warnings."""
-        return [
+    def found_at(self, track: int, axis: Axis) -> set[tuple[int, Severity]]:
+        """Returns the places on the axis, and severities, of a stream's errors and warnings, and of
+        all messages that show them.
+        """
+        return {
             (told.seqno if axis == "seqno" else told.time, told.event.severity)
             for told in self.events
             if told.track == track and told.event.severity and told.event.cause is None
-        ]
+        } | {
+            (place, severity)
+            for severity, part in self.tracks[track].happened.by_severity.items()
+            for place in (
+                self.tracks[track].seqnos_of(part.row.tolist())
+                if axis == "seqno"
+                else (part.time_ns - self.first_ns).tolist()
+            )
+        }
 
 
 def tracks_of(
@@ -133,7 +148,19 @@ def tracks_of(
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
     tracks = []
+    shown = results.happened.where(
+        (results.happened.vbucket == vbucket) & (results.happened.row > 0)
+    )
     for story_number, story in enumerate(stream_stories):
+        later = [
+            one.stream["open_row"]
+            for one in stream_stories[story_number + 1 :]
+            if one.key[:2] == story.key[:2]
+        ]
+        is_own = (shown.connection == story.key[0]) & (shown.sid == story.key[1])
+        is_own &= (shown.row >= story.stream["open_row"]) & (
+            shown.row < min(later, default=1 << 62)
+        )
         own_notes = notes.get(story_number, ())
         noted_marks = [
             (note.seqno, Mark(max(0, note.time_ns - first_ns), note.letter, note.row, note.text))
@@ -151,13 +178,14 @@ def tracks_of(
                 },
                 name(story, is_with_sid=several),
                 words(story, [own_note.letter for own_note in own_notes]),
+                shown.where(is_own),
             )
         )
     connections = _connections(inspection, {track.connection for track in tracks})
     vbucket_events = events(stream_stories, notes, links, items.last_rows, findings, evidence)
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
     until_ns = inspection.reading.ends[1] - first_ns
-    return Tracks(vbucket, tracks, track_events, dict(connections), until_ns)
+    return Tracks(vbucket, tracks, track_events, dict(connections), until_ns, first_ns)
 
 
 def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:

@@ -91,10 +91,12 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """Vbuckets of the cells, rising; the worst first where they have words."""
     _worst: Sequence[int] = ()
     """Vbucket of each cell that has the worst state."""
+    _empty = ""
+    """What stands in place of cells."""
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
-        self.cells = Cells(results)
+        self.cells, self._empty = Cells(results), results.no_vbucket
         if not self.is_moved:
             self._vbucket = results.worst_vbucket
         self.fit()
@@ -200,8 +202,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         row, line_of_row = divmod(int(self.scroll_offset.y) + y, form.high)
         cells = range(row * form.across, min((row + 1) * form.across, self.count))
         if not cells:
-            words = " no vbucket was requested" if y == 0 and not self.count else ""
-            return self.drawn((words, self.dim_style()))
+            return self.drawn((f" {self._empty}" * (y == 0), self.dim_style()))
         pieces: list[Piece] = []
         if not form.has_words:
             first = self._numbers[cells[0] * form.each]

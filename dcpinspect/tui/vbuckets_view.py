@@ -209,7 +209,9 @@ class VbucketsView(View):
     def _open_place(self) -> None:
         number = self.vbucket_here
         if number is not None and number in self.map.cells.by_number:
-            self.host.to_vbucket(number, since_ns=self._since_ns)
+            is_timed = self._since_ns is not None
+            middle_ns = sum(self.heat.span) // 2 if is_timed else None
+            self.host.to_vbucket(number, since_ns=middle_ns)
         else:
             self.host.show_status(f"vbucket {number} was not requested")
 
@@ -219,7 +221,8 @@ class VbucketsView(View):
             self.map.move_to(self.heat.vbucket)
         if not self.map.bad(back=back):
             other = "" if self.map.cells.severities.get(self.map.vbucket) is None else "other "
-            self.host.show_status(f"no {other}vbucket has an error or a warning")
+            none = self.host.inspection.results.no_vbucket
+            self.host.show_status(none or f"no {other}vbucket has an error or a warning")
         elif self.form == "heat":
             self.heat.move_to(self.map.vbucket)
 

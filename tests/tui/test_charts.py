@@ -12,7 +12,6 @@ from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
-    Happened,
     axis,
     chart,
     columns,
@@ -66,12 +65,18 @@ def test_a_chart_keeps_to_its_width(
 
 
 def test_findings_have_signs_below_the_chart_and_an_error_covers_a_warning() -> None:
-    found: list[Happened] = [(107, "warning"), (102, "error"), (103, "warning")]
+    found = {"warning": np.array([107, 103]), "error": np.array([102])}
     form: dict[str, Any] = {"width": 19, "height": 2, "glyphs": UNICODE}
     drawn = chart(np.array([1, 2, 4]), 4, (100, 110), events=found, **form)
     lines = [line for line, _ in drawn]
     assert lines[2] == "          ✖ !  "
-    both = chart(np.array([1]), 10, (100, 110), events=[(103, "error"), (103, "warning")], **form)
+    both = chart(
+        np.array([1]),
+        10,
+        (100, 110),
+        events={"warning": np.array([103]), "error": np.array([103])},
+        **form,
+    )
     assert "!" not in "".join(line for line, _ in both)
 
 

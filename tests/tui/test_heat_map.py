@@ -8,11 +8,12 @@ import pytest
 from rich.style import Style
 
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.heat import ERROR
 from dcpinspect.tui.heat_map import HeatForm, HeatMap, fitting
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.findings.test_history_rules import recreated
 from tests.streams.told import capture
-from tests.tui.screens import NARROW, WIDE, Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -140,22 +141,72 @@ def test_a_bar_is_as_high_as_its_share_in_the_greatest() -> None:
     play("rollback.pcap", scene)
 
 
-@pytest.mark.parametrize("capture", ["orphans.pcap", "tour.pcapng"])
-def test_a_sign_in_a_row_of_one_line_stands_beside_the_items(capture: str) -> None:
+@pytest.mark.parametrize(
+    "capture",
+    [*(SAMPLES / name for name in ("orphans.pcap", "tour.pcapng")), real_server("6.0.5-dcp1")],
+    ids=lambda path: path.name,
+)
+def test_a_letter_in_a_row_of_one_line_stands_beside_items_in_the_order_of_time(
+    capture: Path,
+) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
-        heat = app.navigation.vbuckets.heat
-        assert (heat.form.high, heat._wide) == (1, 1)
-        signed = 0
+        heat, drawn = app.navigation.vbuckets.heat, set[str]()
+        assert (heat.form.high, heat._wide) == (1, 2)
         for row, amounts in enumerate(heat.amounts):
-            heat.move_to(heat.groups[row][0])
             bars = "".join(text for text, _ in heat._bars(row, 0, Style()))
-            assert [glyph in app.glyphs.blocks for glyph in bars] == (amounts > 0).tolist()
-            signed += sum(not glyph.isspace() for glyph in bars) > (amounts > 0).sum()
-        assert signed == len(heat.groups), "each has a sign nevertheless"
-        assert ("▇E" in screen(app)) == (capture == "orphans.pcap")
+            cells = [bars[column : column + 2] for column in range(0, len(bars), 2)]
+            assert [bool({*cell} & {*app.glyphs.blocks}) for cell in cells] == (
+                amounts > 0
+            ).tolist(), "no letter hides them"
+            drawn |= {
+                cell.translate(dict.fromkeys(map(ord, app.glyphs.blocks), "#")) for cell in cells
+            }
+        assert drawn <= {
+            "  ",
+            "##",
+            "Q#",
+            "Q ",
+            *(f"{one}{sign}" for one in "# " for sign in "ECNR✖!"),
+        }
+        assert "#E" in drawn or "Q#" in drawn
 
     play(capture, scene, NARROW)
+
+
+def test_each_message_that_shows_an_error_is_marked_and_enter_leads_to_it() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat, view = app.navigation.vbuckets.heat, app.navigation.vbuckets
+        view.move_to(80)
+        columns = np.flatnonzero(heat._signs[heat.row] == ERROR).tolist()
+        assert len(columns) == 4
+        for column, row in zip(columns, (115, 117, 119, 121), strict=True):
+            heat.set_cursor(heat.row * heat.across + 1 + column)
+            await press(app, pilot, "enter")
+            timeline = app.navigation.timeline
+            event = timeline.events.event
+            assert event is not None
+            assert (event.row, timeline.lanes.chosen_row) == (row, row)
+            assert timeline.lanes.track is not None
+            assert timeline.lanes.track.first_row == row
+            assert {
+                severity for _, severity in timeline.lanes.content.found_at(event.track, "time")
+            } == {"error"}
+            await press(app, pilot, "backspace")
+
+    play(field("r02-duplicate-collection-ids"), scene, (100, 30))
+
+
+def test_enter_on_a_time_without_anything_leads_to_what_is_nearest() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        view = app.navigation.vbuckets
+        view.move_to(28, 290_000_000)
+        await press(app, pilot, "enter")
+        assert lanes_of(app).at < 20_000_000, "the request, not what came after 1.2 s"
+
+    play(field("r02-duplicate-collection-ids"), scene, (100, 30))
 
 
 def test_a_time_before_all_streams_leaves_them_in_view() -> None:

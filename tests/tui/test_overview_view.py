@@ -193,6 +193,37 @@ def test_nothing_to_see_is_said(tmp_path: Path) -> None:
     play(path, scene)
 
 
+@pytest.mark.parametrize("capture", [field("q04-istio-mtls-on-11210"), real_server("tls13")])
+def test_what_is_encrypted_is_not_said_to_be_nothing(capture: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for key in "023":
+            await press(app, pilot, key)
+            assert "vbuckets are not known: TLS, not decrypted" in screen(app)
+            assert "no vbucket" not in screen(app)
+        await press(app, pilot, "2", "n")
+        assert screen(app).count("vbuckets are not known") == 2
+        await press(app, pilot, "0")
+        assert "0 vbuckets" not in screen(app)
+        heading = next(line for line in screen(app).splitlines() if "client → server" in line)
+        assert heading.split()[4:] == ["TLS", "found"], "no count of what nobody can see"
+
+    play(capture, scene, NARROW)
+
+
+def test_each_finding_stands_below_the_bar_of_its_time() -> None:
+    for size in (NARROW, WIDE, (200, 50)):
+
+        async def scene(app: InspectApp, _: Keys) -> None:
+            rate = app.navigation.overview.rate
+            *bars, signs, _axis = [
+                rate.render_line(line).text for line in range(1, rate.size.height)
+            ]
+            assert signs.count("✖") == 8
+            assert all(bars[-1][one.start()] == "█" for one in re.finditer("✖", signs))
+
+        play(field("p01-bucket-missing-loop"), scene, size)
+
+
 def test_a_peak_is_seen_at_any_width_and_what_was_found_stands_below() -> None:
     async def scene(app: InspectApp, _: Keys) -> None:
         rate = app.navigation.overview.rate
