@@ -89,8 +89,8 @@ def chart(
     if events:
         signs = np.full(scale.columns, " ")
         for severity, times in events.items():
-            places = np.clip((times - ends[0]) // scale.step, 0, scale.cells - 1)
-            signs[places * scale.wide] = glyphs.of_severity(severity)
+            event_cells = np.clip((times - ends[0]) // scale.step, 0, scale.cells - 1)
+            signs[event_cells * scale.wide] = glyphs.of_severity(severity)
         yield f"{'':>{LABEL}}{''.join(signs)}", "marks"
     yield clip(f"{'':>{LABEL}}{axis(scale, ends[1] - ends[0])}", width), ""
 
@@ -117,13 +117,19 @@ def time_scale(length_ns: int, width: int) -> Scale:
     return Scale.filling(0, max(1, length_ns), max(1, width), is_time=True)
 
 
+def a_cell(scale: Scale) -> str:
+    """Returns the begin of a phrase that says what a cell is: columns are not meant if it has more."""
+    return f"a cell of {scale.wide} columns is" if scale.wide > 1 else "a cell is"
+
+
 def axis(scale: Scale, end: int) -> str:
     """Returns the labels of an axis: round times or seqnos, and the ``end`` at its end."""
     last, text, line = end_of(scale, end), numbers(scale), ""
-    if len(last) > scale.columns:
+    start = min((scale.cells - 1) * scale.wide, scale.columns - len(last))
+    if start < 0:
         return text.ljust(scale.columns)
     for label in re.finditer(r"\S+(?: \S+)*", text):
         # the end has its place, so a label too close to it, or the same, is left out
-        if label.end() + APART <= scale.columns - len(last) and label[0] != last:
+        if label.end() + APART <= start and label[0] != last:
             line = line.ljust(label.start()) + label[0]
-    return line.ljust(scale.columns - len(last)) + last
+    return f"{line.ljust(start)}{last}".ljust(scale.columns)

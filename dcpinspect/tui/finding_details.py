@@ -92,7 +92,7 @@ def about(
     rule = RULES[finding.rule]
     for name, text in (
         ("Found when ", rule.fires),
-        ("Not when ", rule.unless),
+        ("Not for: ", rule.unless),
         ("Public reports ", ", ".join(rule.reports)),
     ):
         if text:

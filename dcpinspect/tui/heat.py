@@ -139,9 +139,9 @@ def signs(
     if not cell_signs.size:
         return cell_signs
     happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
-    found = results.happened.where(results.happened.vbucket >= 0)
-    signs_found = np.where(found.is_error, ERROR, WARNING)
-    happened = np.vstack((happened, np.column_stack((signs_found, found.vbucket, found.time_ns))))
+    bad = results.happened.where(results.happened.vbucket >= 0)
+    signs_found = np.where(bad.is_error, ERROR, WARNING)
+    happened = np.vstack((happened, np.column_stack((signs_found, bad.vbucket, bad.time_ns))))
     sign, vbucket, time_ns = happened[happened[:, 1] < len(place_of)].T
     line = place_of[vbucket]
     column = np.maximum(time_ns - heat.start_ns, 0) // (heat.span_ns * together)

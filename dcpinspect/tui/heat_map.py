@@ -18,9 +18,9 @@ from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import axis
+from dcpinspect.tui.charts import a_cell, axis
 from dcpinspect.tui.heat import MOST, REQUEST, SEVERITIES, SIGNS, Heat, signs
-from dcpinspect.tui.line_view import LineView, Piece, flowed
+from dcpinspect.tui.line_view import LineView, Piece, fitting_phrases, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
 
@@ -228,9 +228,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             f"{over} more above" if (over := int(self.scroll_offset.y) // self.form.high) else "",
             f"{hidden} more below" if (hidden := self.below // self.across) else "",
             sharing,
-            f"a cell is {duration(self._spans * self._heat.span_ns)}",
+            f"{a_cell(self._scale())} {duration(self._spans * self._heat.span_ns)}",
         ]
-        return " · ".join(phrase for phrase in phrases if phrase)
+        return fitting_phrases([*filter(None, phrases)], self.size.width - 2)
 
     def _label(self, row: int, part: int, base: Style) -> list[Piece]:
         """Returns a line of a row's label: the sign of its worst vbucket and its words in the lowest

@@ -17,8 +17,8 @@ import numpy as np
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError, reason
+from dcpinspect.output.happened import Happened, bearers_of, bearing
 from dcpinspect.output.render.coverage_text import why_nothing
-from dcpinspect.output.render.event_lines import bearing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
 from dcpinspect.protocol.redact import Redactor
@@ -30,7 +30,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.results import Happened, Marked, Results, bearers_of, of_connection
+from dcpinspect.tui.results import Marked, Results, of_connection
 
 State = Literal["reading", "done", "stopped", "failed"]
 

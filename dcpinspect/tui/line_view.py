@@ -7,7 +7,7 @@ terminal.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpinspect.text import one_line, wrap
+from dcpinspect.text import cells, one_line, wrap
 from dcpinspect.tui import theme
 from dcpinspect.tui.theme import Glyphs
 
@@ -97,6 +97,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         above = sum(len(lines) for other, lines in self.more.items() if other < place)
         first = place // self.across * self.high + above
         return first, self.high + len(self.more.get(place, ()))
+
+    def top_for(self, line: int) -> int:
+        """Returns the first line from a line on that may stand at the top."""
+        return line
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the place in a column and a line below the head; None if there is none."""
@@ -194,7 +198,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         top, room_ = int(self.scroll_offset.y), max(self.size.height - self.HEAD, 1)
         if not top <= first <= first + high <= top + room_:
             target = first if first < top or high > room_ else first + high - room_
-            target = max(0, first - room_ // 2) if is_centred else target
+            target = max(0, first - room_ // 2) if is_centred else self.top_for(target)
             self.scroll_to(
                 y=target, animate=False, immediate=True, force=True
             )  # a list that has just grown has no scrollbar yet
@@ -404,6 +408,13 @@ def one_line_keeping(text: str) -> str:
     before = len(text) - len(text.lstrip())
     after = len(text) - len(text.rstrip())
     return " " * before + one_line(inner) + " " * after
+
+
+def fitting_phrases(phrases: Sequence[str], width: int, least: int = 1) -> str:
+    """Joins as many phrases as fit into a width, and at least the ``least`` first ones."""
+    while len(phrases) > least and cells(" · ".join(phrases)) > width:
+        phrases = phrases[:-1]
+    return " · ".join(phrases)
 
 
 def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:

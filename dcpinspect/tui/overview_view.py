@@ -58,8 +58,8 @@ class Rate(Widget):
         whose = "" if self.results.connection is None else " of all connections"
         most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
         self.border_title = f"messages{whose} over time, {most}"
-        parts = self.results.happened.by_severity if height > 2 else {}
-        happened = {severity: part.time_ns for severity, part in parts.items()}
+        by_severity = self.results.happened.by_severity if height > 2 else {}
+        happened = {severity: events.time_ns for severity, events in by_severity.items()}
         lines = chart(
             row,
             charts.span_ns,
@@ -153,15 +153,17 @@ class OverviewView(View):
         worst: Severity | None = (
             "error" if "error" in severities else "warning" if "warning" in severities else None
         )
-        text = Text(f"{self._glyphs.of_severity(worst)} " if worst else "", "bold")
+        # the sentence tells of others, too
+        style = theme.style_of(self.app, f"severity-{worst}" if worst else "") + Style(bold=True)
+        text = Text.assemble((f"{self._glyphs.of_severity(worst)} " if worst else "", style))
         if results.looked is None or not results.looked.messages:
             inspection = self.host.inspection
-            self._said.set_classes(worst or "")
+            self._said.set_classes("")
             reads = " so far" if inspection.state == "reading" else ""
             return text.append(inspection.nothing or f"no message was read{reads}", "bold")
         sentence = one_line(verdict(results.findings))
         # what a user would ask about, such as a rollback, is not green
-        self._said.set_classes(worst or ("well" if sentence.startswith(NOTHING) else ""))
+        self._said.set_classes("well" if sentence.startswith(NOTHING) else "")
         first, last = self.host.inspection.reading.ends
         facts = (
             f"\n{results.looked} · {duration(last - first)} from "

@@ -6,22 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.render.event_lines import Bearing, bearing
+from dcpinspect.output.happened import Happened, bearers_of, bearing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
-from dcpinspect.protocol.message import Severity
-from dcpinspect.reading.store.store import Store
+from dcpinspect.protocol.foreign import TLS
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
@@ -90,72 +88,6 @@ _AT_ONCE = 1 << 12
 """Number of rows that are looked up in a list at once."""
 
 
-def bearers_of(findings: Sequence[Finding], bear: Bearing) -> list[Collection[int]]:
-    """Returns the vbuckets that bear each finding."""
-    return [
-        {vbucket for case in finding.case_of_each for vbucket in bear(case)} for finding in findings
-    ]
-
-
-class Happened(NamedTuple):
-    """When errors and warnings happened that are no effects, as columns: each message that shows
-    one, and each case when it began, on every vbucket that bears it.
-    """
-
-    row: IntArray = NO_ROWS
-    """Row of the message; 0: a case began."""
-    time_ns: IntArray = NO_ROWS
-    connection: IntArray = NO_ROWS
-    vbucket: IntArray = NO_ROWS
-    """-1: it is about no vbucket."""
-    sid: IntArray = NO_ROWS
-    """-1 for none."""
-    is_error: IntArray = NO_ROWS
-    """1 of an error, 0 of a warning."""
-
-    @staticmethod
-    def of(findings: Sequence[Finding], bear: Bearing, store: Store) -> Happened:
-        """Returns what happened; of messages that a live capture has dropped only what began."""
-        parts = []
-        for finding in findings:
-            if finding.severity == "note" or finding.effect_of is not None:
-                continue
-            is_error, begun = int(finding.severity == "error"), list[tuple[int, ...]]()
-            for case in finding.case_of_each if finding.first_time_ns else ():
-                at_first = (place for place in case.places if place.time_ns == case.first_time_ns)
-                on = next((place.connection for place in at_first), case.connection or 0)
-                begin = 0, case.first_time_ns, on
-                begun += [(*begin, vbucket, -1, is_error) for vbucket in bear(case) or (-1,)]
-            parts.append(np.array(begun, np.int64).reshape(-1, len(Happened._fields)).T)
-            rows = finding.rows[finding.rows >= store.first_row]
-            time_ns, connection, vbucket, sid = store.numbers(
-                rows, ("time_ns", "connection", "vbucket", "sid")
-            )
-            is_named = np.isin(vbucket.values, finding.vbuckets) & vbucket.is_known
-            values = [
-                *(rows, time_ns.values, connection.values),
-                np.where(is_named, vbucket.values, -1),
-                np.where(sid.is_known, sid.values, -1),
-                np.full(len(rows), is_error),
-            ]
-            parts.append(np.array(values, np.int64))
-        return Happened(*np.concatenate(parts, axis=1)) if parts else Happened()
-
-    @property
-    def by_severity(self) -> dict[Severity, Happened]:
-        """The part of warnings, and that of errors, which cover them; none if it is empty."""
-        parts: list[tuple[Severity, int]] = [("warning", 0), ("error", 1)]
-        return {
-            word: self.where(self.is_error == is_error)
-            for word, is_error in parts
-            if is_error in self.is_error
-        }
-
-    def where(self, mask: BoolArray) -> Happened:
-        """Returns a part of it."""
-        return Happened(*(column[mask] for column in self))
-
-
 @dataclass(frozen=True, slots=True)
 class Results:
     """Results from the messages up to row ``rows``."""
@@ -189,28 +121,25 @@ class Results:
     @property
     def encrypted(self) -> set[int]:
         """Numbers of the connections of TLS that were not decrypted."""
-        tls = {} if self.coverage is None else self.coverage.tls
-        return {
-            number
-            for number, about in tls.items()
-            if self.connection in (None, number) and (about.is_misfit or not about.is_open)
-        }
+        unread = (
+            ()
+            if self.coverage is None
+            else self.coverage.where(lambda all_: all_.not_decodable > 0)
+        )
+        return {direction.connection for direction in unread if direction.protocol == TLS}
 
     @property
     def no_vbucket(self) -> str:
         """Says that no vbucket was requested, or why nobody knows; empty if one was."""
         if self.vbuckets:
             return ""
-        why = "vbuckets are not known: TLS, not decrypted"
-        return why if self.encrypted else "no vbucket was requested"
+        encrypted = "vbuckets are not known: TLS, not decrypted"
+        return encrypted if self.encrypted else "no vbucket was requested"
 
     @property
     def worst_vbucket(self) -> int | None:
-        """Number of the first vbucket of the worst finding; the first of all without."""
-        for finding in self.findings:
-            if finding.vbuckets:
-                return min(finding.vbuckets)
-        return min(self.vbuckets, default=None)
+        """Number of the first vbucket that bears the worst finding; the first of all without."""
+        return min(next(filter(None, self.bearers), self.vbuckets), default=None)
 
     def findings_of(self, vbucket: int) -> list[int]:
         """Returns the numbers of the findings that a vbucket bears, and of what explains them; the
@@ -237,10 +166,10 @@ def of_connection(results: Results, connection: int) -> Results:
     """
     connections = connections_of(results.findings)
     findings = [
-        replace(finding, cases=tuple(own) or finding.cases)
+        replace(finding, cases=tuple(own_cases) or finding.cases)
         for finding in results.findings
         if connection in connections[finding.id]
-        for own in ([case for case in finding.cases if connection in case.connections],)
+        for own_cases in ([case for case in finding.cases if connection in case.connections],)
     ]
     records = {
         name: table.take(_rows_of(table, connection)) for name, table in results.records.items()

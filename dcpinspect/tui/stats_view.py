@@ -41,7 +41,14 @@ in nanoseconds.
 def page(charts: Charts, rows: Sequence[StatisticsRow], *, width: int) -> Iterator[Line]:
     """Yields all lines: what was how much over time, then the tables of the command."""
     sections = list(_sections(charts)) if charts.used else []
-    longest = max((len(name) for *_, series in sections for name, *_ in series), default=0)
+    longest = max(
+        (
+            len(name)
+            for title, *_, series in sections
+            for name in (title, *(one[0] for one in series))
+        ),
+        default=0,
+    )
     named = min(longest, max(1, min(NAME, width - NUMBER - 5)))
     length_ns, width_left = charts.ends[1] - charts.ends[0], width - named - NUMBER - 4
     scale = time_scale(length_ns, width_left)

@@ -32,10 +32,10 @@ from dcpinspect.output.render.lanes import (
 )
 from dcpinspect.output.render.timeline_text import LABEL, apart, time_since
 from dcpinspect.protocol.flags import ENDLESS
-from dcpinspect.text import cells, clip, counted
+from dcpinspect.text import clip, counted
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import axis
-from dcpinspect.tui.line_view import LineView, Piece, visible_width
+from dcpinspect.tui.charts import a_cell, axis
+from dcpinspect.tui.line_view import LineView, Piece, fitting_phrases, visible_width
 from dcpinspect.tui.tracks import Axis, Track, Tracks
 
 _NARROW = 2
@@ -199,7 +199,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self._labels = axis(self.scale, min(self.scale.last, self._bounds[1]))
         self._rows = [row for number in range(len(self.tracks)) for row in self._drawn(number)]
         self._seen = {piece for row in self._rows for piece in row.pieces}
-        self.virtual_size = Size(self.size.width, self.HEAD + len(self._rows))
+        visible = max(0, self.size.height - self.HEAD)
+        lowest_top = self.top_for(max(0, len(self._rows) - visible))
+        self.virtual_size = Size(self.size.width, max(self.lines, self.HEAD + lowest_top + visible))
         self.refresh()
 
     @property
@@ -343,6 +345,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         own = [number for number, row in enumerate(self._rows) if row.track == self.stream]
         return min(own, default=0), len(own)
 
+    def top_for(self, line: int) -> int:
+        """Returns the first line of the first stream from a line on."""
+        tracks = [row.track for row in self._rows]
+        return next((y for y in range(line, len(tracks)) if tracks[y] != tracks[y - 1]), line)
+
     def action_open(self) -> None:
         """Opens the message at the cursor."""
         self.post_message(self.Opened(self))
@@ -444,9 +451,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             for lane in _TITLE
             if lane in track.words
         ]
-        while len(phrases) > 2 and cells(" · ".join(phrases)) > self._picture_width:
-            phrases.pop()
-        return clip(" · ".join(phrases), self._picture_width)
+        return clip(fitting_phrases(phrases, self._picture_width, 2), self._picture_width)
 
     def has_sign(self, sign: Sign) -> bool:
         """Whether a sign of the legend is drawn anywhere; those of items stand for amounts."""
@@ -520,7 +525,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             f"{time_since(scale.step * TICK, last + 1)}"
             if is_time
             else _seqnos(scale.first, last),
-            f"a cell is {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",
+            f"{a_cell(scale)} {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",
             f"d: {'seqnos' if is_time else 'time'}",
             *(
                 f"connection {number} · {name}"
@@ -528,9 +533,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 if len(stories.connections) == 1
             ),
         ]
-        while cells(" · ".join(phrases)) > visible_width(self) - 2 and len(phrases) > 1:
-            phrases.pop()
-        return " · ".join(phrases)
+        return fitting_phrases(phrases, visible_width(self) - 2)
 
 
 def _seqnos(low: int, high: int) -> str:

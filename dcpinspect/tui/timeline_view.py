@@ -118,16 +118,23 @@ class TimelineView(View):
             cursor_event.track,
         ):
             return
-        rows = [event.row for event in events]
-        positions = [event.seqno if lanes.axis == "seqno" else event.time for event in events]
-        limits, limit = (rows, lanes.chosen_row) if lanes.chosen_row else (positions, lanes.span[1])
-        of_stream = [number for number, event in enumerate(events) if event.track == lanes.stream]
-        before = [number for number in of_stream if limits[number] <= limit] or of_stream[:1]
+        is_on_row, of_stream = bool(lanes.chosen_row), list[tuple[tuple[int, ...], int]]()
+        for number, event in enumerate(events):
+            position = event.seqno if lanes.axis == "seqno" else event.time
+            worst = -(1 << 30 if event.finding is None else event.finding)
+            if event.track == lanes.stream:
+                of_stream.append(
+                    (
+                        (event.row, event.row, worst)
+                        if is_on_row
+                        else (position, -event.row, worst),
+                        number,
+                    )
+                )
+        limit = lanes.chosen_row or lanes.span[1]
+        before = [event for event in of_stream if event[0][0] <= limit] or of_stream[:1]
         if before:
-            worst = [-(1 << 30 if event.finding is None else event.finding) for event in events]
-            near = rows if lanes.chosen_row else [-row for row in rows]
-            order = sorted(before, key=lambda number: (limits[number], near[number], worst[number]))
-            self.events.point(order[-1])
+            self.events.point(max(before)[1])
 
     @property
     def keyboard(self) -> Timeline:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.happened import Happened
 from dcpinspect.output.render.event_lines import (
     VbucketEvent,
     by_stream,
@@ -27,7 +28,7 @@ from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.results import Happened, rows_of
+from dcpinspect.tui.results import rows_of
 
 Axis = Literal["seqno", "time"]
 
@@ -111,12 +112,12 @@ class Tracks:
             for told in self.events
             if told.track == track and told.event.severity and told.event.cause is None
         } | {
-            (place, severity)
-            for severity, part in self.tracks[track].happened.by_severity.items()
-            for place in (
-                self.tracks[track].seqnos_of(part.row.tolist())
+            (position, severity)
+            for severity, shown_rows in self.tracks[track].happened.by_severity.items()
+            for position in (
+                self.tracks[track].seqnos_of(shown_rows.row.tolist())
                 if axis == "seqno"
-                else (part.time_ns - self.first_ns).tolist()
+                else (shown_rows.time_ns - self.first_ns).tolist()
             )
         }
 
@@ -148,18 +149,18 @@ def tracks_of(
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
     tracks = []
-    shown = results.happened.where(
+    bad_rows = results.happened.where(
         (results.happened.vbucket == vbucket) & (results.happened.row > 0)
     )
     for story_number, story in enumerate(stream_stories):
         later = [
-            one.stream["open_row"]
-            for one in stream_stories[story_number + 1 :]
-            if one.key[:2] == story.key[:2]
+            later_story.stream["open_row"]
+            for later_story in stream_stories[story_number + 1 :]
+            if later_story.key[:2] == story.key[:2]
         ]
-        is_own = (shown.connection == story.key[0]) & (shown.sid == story.key[1])
-        is_own &= (shown.row >= story.stream["open_row"]) & (
-            shown.row < min(later, default=1 << 62)
+        is_own = (bad_rows.connection == story.key[0]) & (bad_rows.sid == story.key[1])
+        is_own &= (bad_rows.row >= story.stream["open_row"]) & (
+            bad_rows.row < min(later, default=1 << 62)
         )
         own_notes = notes.get(story_number, ())
         noted_marks = [
@@ -178,7 +179,7 @@ def tracks_of(
                 },
                 name(story, is_with_sid=several),
                 words(story, [own_note.letter for own_note in own_notes]),
-                shown.where(is_own),
+                bad_rows.where(is_own),
             )
         )
     connections = _connections(inspection, {track.connection for track in tracks})

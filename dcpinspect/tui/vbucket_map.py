@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -178,16 +179,11 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the cell at a column and a line."""
-        column = next(
-            (
-                column_number
-                for column_number in range(self.across)
-                if 0 <= x - self.form.left_of(column_number) < self.form.wide
-            ),
-            None,
-        )
-        cell = -1 if column is None else y // self.form.high * self.across + column
-        return cell if 0 <= cell < self.count else None
+        form = self.form
+        column = bisect_right(range(self.across), x, key=form.left_of) - 1
+        cell = y // form.high * self.across + column
+        is_inside = column >= 0 and x < form.left_of(column) + form.wide
+        return cell if is_inside and cell < self.count else None
 
     def is_bad(self, place: int) -> bool:
         """Whether a vbucket of the cell has an error or a warning."""

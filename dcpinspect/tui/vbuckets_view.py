@@ -126,7 +126,8 @@ class VbucketsView(View):
             taken = max(1, min(head + count * high, height - _LEAST_CARD))
         self.heat.styles.height = taken or None
         width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
-        legend = self._signs(width)
+        # before one vbucket, words say what its sign means
+        legend = self._signs(width, has_map=is_map or not self.map.cells.has_few)
         self._legend.update(legend)
         self._legend.display = bool(legend)
         number, text = self.vbucket_here, Text()
@@ -146,9 +147,9 @@ class VbucketsView(View):
         for row in rows:
             end_reason = self.map.cells.end_reason(row)
             reason = f": {end_reason}" if end_reason else ""
-            which = f" · con {ranges(row['connections'])}" if len(rows) > 1 else ""
+            own_connections = f" · con {ranges(row['connections'])}" if len(rows) > 1 else ""
             client = escape(row["client"] or "")
-            text_lines.append(f"  {client}{which} · {stood_words(row)}{reason}\n")
+            text_lines.append(f"  {client}{own_connections} · {stood_words(row)}{reason}\n")
         notes = Text()
         causes, effects = with_their_effects(
             [*map(results.findings.__getitem__, results.findings_of(number))]
@@ -180,16 +181,13 @@ class VbucketsView(View):
         self._is_over_time |= spot.since_ns is not None
         self._show_form(spot.vbucket, spot.since_ns)
 
-    def _signs(self, width: int) -> Text:
-        """Returns what the signs of the shown form mean. Signs that stand before several vbuckets
-        are those of the map; before one, words do.
-        """
-        has_map = self.form == "map" or not self.map.cells.has_few
+    def _signs(self, width: int, *, has_map: bool = True) -> Text:
+        """Returns what the signs of the map mean, and those of the shown form."""
         legends = [self.map.legend(width)] * has_map
         return Text("\n").join(legends + [self.heat.legend(width)] * (self.form == "heat"))
 
     def legend(self) -> Sequence[str]:
-        """Returns the legend of the heat map or the map."""
+        """Returns what all signs mean."""
         return (self._signs(70).plain,)
 
     @property

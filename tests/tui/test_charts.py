@@ -12,6 +12,8 @@ from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.sparkline import BLOCKS
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
+    LABEL,
+    a_cell,
     axis,
     chart,
     columns,
@@ -97,7 +99,7 @@ def test_numbers_are_short(number: int, text: str) -> None:
 
 @given(st.integers(0, 10**12), st.integers(10, 300))
 def test_no_label_of_an_axis_stands_close_to_the_end(length_ns: int, width: int) -> None:
-    text = axis(time_scale(length_ns, width), length_ns)
+    text = axis(time_scale(length_ns, width), length_ns).rstrip()
     assert len(text) == width or length_ns < width * width
     assert width // 2 < len(text) <= width, "cells of whole columns fill the half at least"
     assert re.search(r"(^ ?| {2})[\d.]+ (s|min|h|d)$", text) or len(text) <= len(
@@ -119,3 +121,31 @@ def test_an_axis_begins_and_ends_with_the_capture() -> None:
 def test_what_came_late_stands_late() -> None:
     three = chart(np.array([0, 1, 2, 4]), 2, (0, 9), width=19, height=1, glyphs=UNICODE)
     assert next(three)[0] == "       4   ▂▂▄▄██  "
+
+
+def test_the_end_of_an_axis_stands_where_its_cell_begins() -> None:
+    assert axis(Scale(20, 1, 1, 68), 20).startswith("20 ")
+    assert axis(Scale(0, 1, 3, 20), 2) == f"{'0':<20}{'1':<20}{'2':<20}"
+
+
+def test_a_cell_of_several_columns_is_no_column() -> None:
+    assert a_cell(Scale(0, 1, 3, 20)) == "a cell of 20 columns is"
+    assert a_cell(Scale(0, 7, 3)) == "a cell is"
+
+
+def test_what_happens_in_a_span_stands_below_its_bar() -> None:
+    for width in range(LABEL + 3, 120):
+        *bars, signs, _ = [
+            line
+            for line, _ in chart(
+                np.array([0, 5, 0, 9]),
+                25,
+                (0, 100),
+                width=width,
+                height=2,
+                glyphs=UNICODE,
+                events={"error": np.array([25, 75])},
+            )
+        ]
+        assert all(bars[-1][at] != " " for at, sign in enumerate(signs) if sign == "✖")
+        assert signs.count("✖") == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.charts import LABEL
 from dcpinspect.tui.inspection import Inspection
@@ -222,6 +223,17 @@ def test_each_finding_stands_below_the_bar_of_its_time() -> None:
             assert all(bars[-1][one.start()] == "█" for one in re.finditer("✖", signs))
 
         play(field("p01-bucket-missing-loop"), scene, size)
+
+
+def test_the_colour_of_the_worst_is_that_of_its_sign_alone() -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        first = app.screen._compositor.render_strips()[1]
+        red = theme.style_of(app, "severity-error").color
+        assert red is not None
+        painted = "".join(text for text, style, _ in first if style and style.color == red)
+        assert painted.strip() == "✖", "what follows tells of warnings and notes, too"
+
+    play("tour.pcapng", scene, WIDE)
 
 
 def test_a_peak_is_seen_at_any_width_and_what_was_found_stands_below() -> None:

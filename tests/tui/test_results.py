@@ -12,9 +12,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Marked, Results, of_connection, rows_of
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.tracks import tracks_of
-from dcpinspect.tui.vbucket_cells import Cells
-from tests.captures import field, real_server
+from tests.captures import real_server
 from tests.encode import encode
 from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream
@@ -336,35 +334,6 @@ def test_the_map_and_the_card_of_a_connection_alone_tell_of_no_other() -> None:
 def test_the_verdict_on_a_connection_alone_counts_no_other(inspection: Inspection) -> None:
     said = verdict(of_connection(inspection.results, 1).findings)
     assert said.startswith("no errors or warnings: 1 connection was reset with streams open")
-
-
-@pytest.mark.parametrize(
-    "capture",
-    [
-        *map(real_server, ("noop-timeout", "6.6.5-dcp", "tcp-window-zero", "end-reasons")),
-        field("p06-zero-window"),
-        SAMPLES / "loop.pcap",
-        SAMPLES / "orphans.pcap",
-    ],
-    ids=lambda path: path.name,
-)
-def test_a_vbucket_has_the_errors_and_warnings_of_its_timeline(capture: Path) -> None:
-    with read(capture) as inspection:
-        results = inspection.results
-        cells, causes = Cells(results), {one.id for one in results.findings if not one.effect_of}
-        for vbucket in results.vbuckets:
-            events = tracks_of(inspection, vbucket).events
-            told = {one.finding for one in events if one.finding is not None}
-            known = {
-                number
-                for number in results.findings_of(vbucket)
-                if results.findings[number].severity != "note"
-            }
-            assert told <= known
-            assert {number for number in known if results.findings[number].id in causes} <= told
-            severities = {one.event.severity for one in events if one.event.cause is None}
-            worst = next((one for one in ("error", "warning") if one in severities), None)
-            assert cells.severities[vbucket] == worst
 
 
 def test_what_explains_a_finding_of_a_vbucket_stands_above_it() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from rich.style import Style
 
 from dcpinspect.tui import theme
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import NARROW, Keys, lanes_of, play, press, screen, settled
+from tests.captures import field, real_server
+from tests.tui.screens import NARROW, SAMPLES, Keys, lanes_of, play, press, screen, settled
 
 pytestmark = pytest.mark.slow
 
@@ -228,3 +231,23 @@ def test_the_stream_of_the_cursor_is_seen_at_every_size() -> None:
         assert [len(different) for different in tops.values()] == [1, 1, 1]
 
     play("loop.pcap", scene, NARROW)
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [SAMPLES / "loop.pcap", field("r07-end-lost-on-reopen"), real_server("failover-log-long")],
+    ids=lambda path: path.name,
+)
+def test_lanes_begin_with_the_head_of_a_stream(capture: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        lanes = app.navigation.timeline.lanes
+        for _ in range(8):
+            top = int(lanes.scroll_offset.y)
+            rows = lanes._rows
+            assert not top or rows[top].track != rows[top - 1].track or lanes.lines_of(0)[1] > 5
+            first, _ = lanes.lines_of(0)
+            assert top <= first < top + lanes.size.height
+            await press(app, pilot, "down")
+
+    play(capture, scene, NARROW)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
 
 pytestmark = pytest.mark.slow
@@ -142,3 +142,40 @@ def test_signs_before_several_vbuckets_have_a_legend() -> None:
         assert "items, at most 2,831 a cell   Q request   E stream end" in screen(app)
 
     play("large.pcapng.gz", scene, NARROW)
+
+
+def test_a_title_leaves_out_what_does_not_fit_and_cuts_no_number() -> None:
+    for columns in range(40, 81, 2):
+
+        async def scene(app: InspectApp, pilot: Keys) -> None:
+            await press(app, pilot, "2")
+            *_, last = screen(app).splitlines()[1].rstrip().split(" · ")
+            assert last == " items of 4 vbuckets over time" or re.fullmatch(r"a cell .* ms", last)
+
+        play(field("r02-duplicate-collection-ids"), scene, (columns, 15))
+
+
+def test_help_has_the_signs_that_words_leave_out() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        assert "■ 1 ended" not in screen(app)
+        (legend,) = app.navigation.vbuckets.legend()
+        assert "R 3 ended after a rollback   ■ 1 ended" in legend
+
+    play("rollback.pcap", scene, NARROW)
+
+
+def test_each_client_of_a_vbucket_has_its_connections_beside_its_numbers() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        text = screen(app)
+        for number, client, state in (
+            (3, "coll", "ended"),
+            (4, "filter", "back"),
+            (5, "sids", "re"),
+        ):
+            assert f"127.0.0.1 {client} · con {number} · {state}" in text
+            assert f"\n connection {number}   seqnos" in text or number == 5
+        assert "✖ stream-refused, con 5: stream request refused" in text
+
+    play(real_server("6.6.5-dcp"), scene, (100, 40))

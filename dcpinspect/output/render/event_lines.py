@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from dcpinspect.streams.words import (
     UNEXPLAINED,
 )
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.record_tables import Records, time_text
+from dcpinspect.tables.record_tables import time_text
 from dcpinspect.text import escape, one_line, range_text, wrap
 
 _OVER = ("ended", "rolled-back", "refused", "never-opened")
@@ -285,54 +285,6 @@ def _of_case(
             severity=case.severity,
         )
     return None
-
-
-Bearing = Callable[[Finding], Collection[int]]
-"""Returns the vbuckets that bear a case of a finding."""
-
-
-def bearing(streams: Records, connection: int | None = None) -> Bearing:
-    """Returns what finds the vbuckets whose events tell a case: those that it names, and of an error
-    or a warning that names none, those of streams that were not over on its connections.
-    ``connection``: only cases on it have any.
-    """
-    open_on = _open_on(streams)
-
-    def vbuckets_of(case: Finding) -> Collection[int]:
-        if connection is not None and connection not in case.connections:
-            return ()
-        return case.vbuckets or (open_on(case) if case.severity != "note" else ())
-
-    return vbuckets_of
-
-
-def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
-    """Returns what finds the vbuckets whose newest stream, on a connection of a case, was not over
-    when that case began, as ``_of_case`` finds it for one vbucket.
-    """
-    names = ("connection", "vbucket", "open_row", "end_row")
-    by_age = np.array(
-        sorted(
-            (*ids, row or 0, row_of_end or sys.maxsize)
-            for *ids, row, row_of_end in streams.rows(*names)
-        ),
-        np.int64,
-    ).reshape(-1, len(names))
-
-    def vbuckets_of(case: Finding) -> set[int]:
-        offenders = [place for place in case.places if place.time_ns == case.first_time_ns]
-        found = set[int]()
-        for place in case.places:
-            row = (offenders or [place])[0].row
-            low, high = np.searchsorted(by_age[:, 0], [place.connection, place.connection + 1])
-            _, vbucket, begun, over = by_age[low:high].T
-            first = np.flatnonzero(np.diff(vbucket, prepend=-1))
-            if len(first):
-                newest = first + np.maximum(np.add.reduceat(begun <= row, first) - 1, 0)
-                found |= set(vbucket[first][over[newest] >= row].tolist())
-        return found
-
-    return vbuckets_of
 
 
 def events(

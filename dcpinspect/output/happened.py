@@ -1,0 +1,150 @@
+"""When errors and warnings happened, and which vbuckets bear them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.column_types import NO_ROWS
+from dcpinspect.protocol.message import Severity
+from dcpinspect.reading.store.store import Store
+from dcpinspect.tables.record_tables import Records
+
+Bearing = Callable[[Finding], Collection[int]]
+"""Returns the vbuckets that bear a case of a finding."""
+
+
+def bearing(streams: Records, connection: int | None = None) -> Bearing:
+    """Returns what finds the vbuckets whose events tell a case: those that it names, and of an error
+    or a warning that names none, those of streams that were not over on its connections.
+    ``connection``: only cases on it have any.
+    """
+    open_on = _open_on(streams)
+
+    def vbuckets_of(case: Finding) -> Collection[int]:
+        if connection is not None and connection not in case.connections:
+            return ()
+        return case.vbuckets or (open_on(case) if case.severity != "note" else ())
+
+    return vbuckets_of
+
+
+def bearers_of(findings: Sequence[Finding], bear: Bearing) -> list[Collection[int]]:
+    """Returns the vbuckets that bear each finding."""
+    return [
+        {vbucket for case in finding.case_of_each for vbucket in bear(case)} for finding in findings
+    ]
+
+
+def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
+    """Returns what finds the vbuckets whose newest stream, on a connection of a case, was not over
+    when that case began, as ``event_lines`` finds it for one vbucket.
+    """
+    names = ("connection", "vbucket", "open_row", "end_row")
+    by_age = np.array(
+        sorted(
+            (*ids, row or 0, row_of_end or sys.maxsize)
+            for *ids, row, row_of_end in streams.rows(*names)
+        ),
+        np.int64,
+    ).reshape(-1, len(names))
+
+    def vbuckets_of(case: Finding) -> set[int]:
+        offenders = [
+            message_place
+            for message_place in case.places
+            if message_place.time_ns == case.first_time_ns
+        ]
+        open_vbuckets = set[int]()
+        for message_place in case.places:
+            row = (offenders or [message_place])[0].row
+            low, high = np.searchsorted(
+                by_age[:, 0], [message_place.connection, message_place.connection + 1]
+            )
+            _, vbucket, begun, over = by_age[low:high].T
+            first = np.flatnonzero(np.diff(vbucket, prepend=-1))
+            if len(first):
+                newest = first + np.maximum(np.add.reduceat(begun <= row, first) - 1, 0)
+                open_vbuckets |= set(vbucket[first][over[newest] >= row].tolist())
+        return open_vbuckets
+
+    return vbuckets_of
+
+
+class Happened(NamedTuple):
+    """When errors and warnings happened that are no effects, as columns: each message that shows
+    one, and each case when it began, on every vbucket that bears it.
+    """
+
+    row: IntArray = NO_ROWS
+    """Row of the message; 0: a case began."""
+    time_ns: IntArray = NO_ROWS
+    connection: IntArray = NO_ROWS
+    vbucket: IntArray = NO_ROWS
+    """-1: it is about no vbucket."""
+    sid: IntArray = NO_ROWS
+    """-1 for none."""
+    is_error: IntArray = NO_ROWS
+    """1 of an error, 0 of a warning."""
+
+    @staticmethod
+    def of(findings: Sequence[Finding], bear: Bearing, store: Store) -> Happened:
+        """Returns what happened; of messages that a live capture has dropped only what began."""
+        bad = [
+            finding
+            for finding in findings
+            if finding.severity != "note" and finding.effect_of is None
+        ]
+        begun = [
+            (
+                0,
+                case.first_time_ns,
+                at_first[0] if at_first else case.connection or 0,
+                vbucket,
+                -1,
+                finding.severity == "error",
+            )
+            for finding in bad
+            for case in finding.case_of_each
+            if case.first_time_ns
+            for at_first in (
+                [
+                    message_place.connection
+                    for message_place in case.places
+                    if message_place.time_ns == case.first_time_ns
+                ],
+            )
+            for vbucket in bear(case) or (-1,)
+        ]
+        tables = [np.array(begun, np.int64).reshape(-1, 6)]
+        for finding in bad:
+            rows = finding.rows[finding.rows >= store.first_row]
+            time_ns, connection, vbucket, sid = store.numbers(
+                rows, ("time_ns", "connection", "vbucket", "sid")
+            )
+            is_named = np.isin(vbucket.values, finding.vbuckets) & vbucket.is_known
+            vbuckets, sids = (
+                np.where(is_named, vbucket.values, -1),
+                np.where(sid.is_known, sid.values, -1),
+            )
+            is_error = np.full(len(rows), finding.severity == "error")
+            tables.append(
+                np.column_stack((rows, time_ns.values, connection.values, vbuckets, sids, is_error))
+            )
+        return Happened(*np.vstack(tables).T)
+
+    @property
+    def by_severity(self) -> dict[Severity, Happened]:
+        """The part of warnings, and that of errors, which cover them; none if it is empty."""
+        words: tuple[Severity, ...] = ("warning", "error")
+        masks = {word: self.is_error == number for number, word in enumerate(words)}
+        return {word: self.where(mask) for word, mask in masks.items() if mask.any()}
+
+    def where(self, mask: BoolArray) -> Happened:
+        """Returns a part of it."""
+        return Happened(*(column[mask] for column in self))
