@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +25,12 @@ def bearing(streams: Records, connection: int | None = None) -> Bearing:
     or a warning that names none, those of streams that were not over on its connections.
     ``connection``: only cases on it have any.
     """
-    open_on = _open_on(streams)
+    open_on = cache(lambda: _open_on(streams))
 
     def vbuckets_of(case: Finding) -> Collection[int]:
         if connection is not None and connection not in case.connections:
             return ()
-        return case.vbuckets or (open_on(case) if case.severity != "note" else ())
+        return case.vbuckets or (open_on()(case) if case.severity != "note" else ())
 
     return vbuckets_of
 

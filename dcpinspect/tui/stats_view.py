@@ -45,7 +45,7 @@ def page(charts: Charts, rows: Sequence[StatisticsRow], *, width: int) -> Iterat
         (
             len(name)
             for title, *_, series in sections
-            for name in (title, *(one[0] for one in series))
+            for name in (title, *(line[0] for line in series))
         ),
         default=0,
     )

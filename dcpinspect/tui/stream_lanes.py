@@ -175,7 +175,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def go_to_time(self, since_ns: int) -> None:
         """Moves the cursor to the item or the event that is nearest to a time, in its stream."""
-        near = [(told.time, told.track, told.row) for told in self.content.events]
+        near = [(event.time, event.track, event.row) for event in self.content.events]
         for stream, track in enumerate(self.tracks):
             times = track.shapes["time"].item_first.astype(np.int64)
             near += [
