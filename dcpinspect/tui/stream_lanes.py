@@ -178,14 +178,10 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         near = [(event.time, event.track, event.row) for event in self.content.events]
         for stream, track in enumerate(self.tracks):
             times = track.shapes["time"].item_first.astype(np.int64)
-            near += [
-                (int(time), stream, 0)
-                for time in times[[np.abs(times - since_ns).argmin()] if len(times) else []]
-            ]
-        nearest = min(
-            near, key=lambda place: abs(place[0] - since_ns), default=(since_ns, self.stream, 0)
-        )
-        at, self.stream, row = nearest
+            nearest = times[np.argsort(np.abs(times - since_ns))[:1]].tolist()
+            near += [(time, stream, 0) for time in nearest]
+        begin = since_ns, self.stream, 0
+        at, self.stream, row = min(near, key=lambda event: abs(event[0] - since_ns), default=begin)
         self.axis = "time"
         self.show_all()
         self.scroll_to_cursor()

@@ -207,8 +207,7 @@ class VbucketsView(View):
     def _open_place(self) -> None:
         number = self.vbucket_here
         if number is not None and number in self.map.cells.by_number:
-            is_timed = self._since_ns is not None
-            middle_ns = sum(self.heat.span) // 2 if is_timed else None
+            middle_ns = None if self._since_ns is None else sum(self.heat.span) // 2
             self.host.to_vbucket(number, since_ns=middle_ns)
         else:
             self.host.show_status(f"vbucket {number} was not requested")
