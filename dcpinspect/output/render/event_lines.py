@@ -256,7 +256,7 @@ def _of_case(
     """Returns what a case of a finding is among the events of a vbucket; None where it is about
     none of the streams.
     """
-    at_first = (place for place in places if place.time_ns == case.first_time_ns)
+    at_first = (shows for shows in places if shows.time_ns == case.first_time_ns)
     told_at = None if case.vbuckets else next(at_first, None)
     for message_place in places:
         begun_streams = [
