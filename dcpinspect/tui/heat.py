@@ -139,7 +139,7 @@ def signs(
     if not cell_signs.size:
         return cell_signs
     happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
-    bad = results.happened.where(results.happened.vbucket >= 0)
+    bad = results.finding_marks.where(results.finding_marks.vbucket >= 0)
     signs_found = np.where(bad.is_error, ERROR, WARNING)
     happened = np.vstack((happened, np.column_stack((signs_found, bad.vbucket, bad.time_ns))))
     sign, vbucket, time_ns = happened[happened[:, 1] < len(place_of)].T

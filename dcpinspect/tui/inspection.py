@@ -17,7 +17,7 @@ import numpy as np
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError, reason
-from dcpinspect.output.happened import Happened, bearers_of, bearing
+from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
@@ -203,7 +203,7 @@ class Inspection:
             LookedAt.from_reading(self.reading),
             Marked(findings),
             bearers_of(findings, bear),
-            Happened.of(findings, bear, self.store),
+            FindingMarks.of(findings, bear, self.store),
         )
         if is_whole and not self.store.rows:  # before the results, with which it is shown
             is_told = any(finding.rule == "wrong-port" for finding in findings)

@@ -58,7 +58,7 @@ class Rate(Widget):
         whose = "" if self.results.connection is None else " of all connections"
         most = f"at most {int(row.max()):,} in {duration(charts.span_ns, is_exact=True)}"
         self.border_title = f"messages{whose} over time, {most}"
-        by_severity = self.results.happened.by_severity if height > 2 else {}
+        by_severity = self.results.finding_marks.by_severity if height > 2 else {}
         happened = {severity: events.time_ns for severity, events in by_severity.items()}
         lines = chart(
             row,

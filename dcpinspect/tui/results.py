@@ -15,7 +15,7 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.happened import Happened, bearers_of, bearing
+from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
@@ -107,8 +107,8 @@ class Results:
     """Rows that show findings."""
     bearers: Sequence[Collection[int]] = ()
     """Vbuckets that bear each finding, as ``bearers_of`` returns them."""
-    happened: Happened = Happened()
-    """When errors and warnings happened."""
+    finding_marks: FindingMarks = FindingMarks()
+    """Where errors and warnings stand in time."""
     connection: int | None = None
     """Number of the only connection of these results; None: all connections."""
 
@@ -202,7 +202,7 @@ def of_connection(results: Results, connection: int) -> Results:
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
         bearers=bearers_of(findings, bearing(records["streams"], connection)),
-        happened=results.happened.where(results.happened.connection == connection),
+        finding_marks=results.finding_marks.where(results.finding_marks.connection == connection),
     )
 
 

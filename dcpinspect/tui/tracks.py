@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.happened import Happened
+from dcpinspect.output.finding_marks import FindingMarks
 from dcpinspect.output.render.event_lines import (
     VbucketEvent,
     by_stream,
@@ -57,7 +57,7 @@ class Track:
     name: str
     words: dict[str, str]
     """What each lane shows, in words; the first lane is the axis."""
-    happened: Happened
+    finding_marks: FindingMarks
     """Messages of the stream that show errors or warnings."""
 
     @property
@@ -113,7 +113,7 @@ class Tracks:
             if told.track == track and told.event.severity and told.event.cause is None
         } | {
             (position, severity)
-            for severity, shown_rows in self.tracks[track].happened.by_severity.items()
+            for severity, shown_rows in self.tracks[track].finding_marks.by_severity.items()
             for position in (
                 self.tracks[track].seqnos_of(shown_rows.row.tolist())
                 if axis == "seqno"
@@ -149,8 +149,8 @@ def tracks_of(
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
     tracks = []
-    bad_rows = results.happened.where(
-        (results.happened.vbucket == vbucket) & (results.happened.row > 0)
+    bad_rows = results.finding_marks.where(
+        (results.finding_marks.vbucket == vbucket) & (results.finding_marks.row > 0)
     )
     for story_number, story in enumerate(stream_stories):
         later = [

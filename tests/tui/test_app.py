@@ -39,7 +39,8 @@ DIALOGS = ("connections", "go", "find", "filter", "export")
 
 async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> None:
     for view, keys in VIEWS.items():
-        await press(app, pilot, "1", "home", *keys)
+        await press(app, pilot, "1", "home", keys[0])
+        await press(app, pilot, *keys[1:])  # in a view that has its room
         look(view)
         if view in DIALOGS:
             await press(app, pilot, "escape", "escape")

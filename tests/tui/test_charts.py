@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.sparkline import BLOCKS
+from dcpinspect.protocol.message import Severity
 from dcpinspect.text import cells
 from dcpinspect.tui.charts import (
     LABEL,
@@ -67,7 +69,7 @@ def test_a_chart_keeps_to_its_width(
 
 
 def test_findings_have_signs_below_the_chart_and_an_error_covers_a_warning() -> None:
-    found = {"warning": np.array([107, 103]), "error": np.array([102])}
+    found: dict[Severity, IntArray] = {"warning": np.array([107, 103]), "error": np.array([102])}
     form: dict[str, Any] = {"width": 19, "height": 2, "glyphs": UNICODE}
     drawn = chart(np.array([1, 2, 4]), 4, (100, 110), events=found, **form)
     lines = [line for line, _ in drawn]

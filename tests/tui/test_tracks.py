@@ -125,8 +125,8 @@ def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: 
 def test_a_finding_is_when_it_began_on_a_timeline_and_on_charts() -> None:
     with read("loop.pcap") as inspection:
         first_ns = inspection.reading.first_time_ns or 0
-        happened = inspection.results.happened
-        begun = happened.where(happened.row == 0)
+        marks = inspection.results.finding_marks
+        begun = marks.where(marks.row == 0)
         assert begun.vbucket.tolist() == [30, 31]
         for vbucket, time_ns in zip(begun.vbucket.tolist(), begun.time_ns.tolist(), strict=True):
             told = tracks_of(inspection, vbucket)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.output.happened import Happened
+from dcpinspect.output.finding_marks import FindingMarks
 from dcpinspect.tui.tracks import tracks_of
 from dcpinspect.tui.vbucket_cells import Cells
 from tests.captures import field, real_server
@@ -47,24 +47,24 @@ def test_each_message_that_shows_an_error_is_there_with_its_time_and_each_case_w
     None
 ):
     with read(field("r02-duplicate-collection-ids")) as inspection:
-        happened = inspection.results.happened
-        shown = happened.where(happened.row > 0)
+        marks = inspection.results.finding_marks
+        shown = marks.where(marks.row > 0)
         (times,) = inspection.store.numbers(shown.row, ("time_ns",))
     assert shown.row.tolist() == [115, 117, 119, 121]
     assert shown.time_ns.tolist() == times.values.tolist()
-    assert {*happened.vbucket.tolist()} == {80}
-    begun = happened.where(happened.row == 0)
+    assert {*marks.vbucket.tolist()} == {80}
+    begun = marks.where(marks.row == 0)
     assert begun.time_ns.tolist() == shown.time_ns.tolist()[:1]
-    assert [*happened.by_severity] == ["error"]
+    assert [*marks.by_severity] == ["error"]
 
 
 def test_what_is_of_a_connection_is_of_each_vbucket_that_it_carries_then() -> None:
     with read(real_server("noop-timeout")) as inspection:
-        happened = inspection.results.happened
-    assert {*happened.where(happened.row == 0).vbucket.tolist()} == {0}
-    assert {*happened.where(happened.row > 0).vbucket.tolist()} == {-1}
+        marks = inspection.results.finding_marks
+    assert {*marks.where(marks.row == 0).vbucket.tolist()} == {0}
+    assert {*marks.where(marks.row > 0).vbucket.tolist()} == {-1}
 
 
 def test_nothing_happened_in_an_empty_capture() -> None:
-    assert not len(Happened().row)
-    assert Happened().where(np.zeros(0, np.bool_)).by_severity == {}
+    assert not len(FindingMarks().row)
+    assert FindingMarks().where(np.zeros(0, np.bool_)).by_severity == {}

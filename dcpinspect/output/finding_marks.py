@@ -1,4 +1,4 @@
-"""When errors and warnings happened, and which vbuckets bear them."""
+"""Where errors and warnings stand in time, and which vbuckets bear them."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
     return vbuckets_of
 
 
-class Happened(NamedTuple):
-    """When errors and warnings happened that are no effects, as columns: each message that shows
-    one, and each case when it began, on every vbucket that bears it.
+class FindingMarks(NamedTuple):
+    """Where errors and warnings that are no effects stand in time, as columns: each message that
+    shows one, and each case when it began, on every vbucket that bears it.
     """
 
     row: IntArray = NO_ROWS
@@ -94,8 +94,8 @@ class Happened(NamedTuple):
     """1 of an error, 0 of a warning."""
 
     @staticmethod
-    def of(findings: Sequence[Finding], bear: Bearing, store: Store) -> Happened:
-        """Returns what happened; of messages that a live capture has dropped only what began."""
+    def of(findings: Sequence[Finding], bear: Bearing, store: Store) -> FindingMarks:
+        """Returns the marks; of messages that a live capture has dropped only where cases began."""
         bad = [
             finding
             for finding in findings
@@ -137,15 +137,15 @@ class Happened(NamedTuple):
             tables.append(
                 np.column_stack((rows, time_ns.values, connection.values, vbuckets, sids, is_error))
             )
-        return Happened(*np.vstack(tables).T)
+        return FindingMarks(*np.vstack(tables).T)
 
     @property
-    def by_severity(self) -> dict[Severity, Happened]:
+    def by_severity(self) -> dict[Severity, FindingMarks]:
         """The part of warnings, and that of errors, which cover them; none if it is empty."""
         words: tuple[Severity, ...] = ("warning", "error")
         masks = {word: self.is_error == number for number, word in enumerate(words)}
         return {word: self.where(mask) for word, mask in masks.items() if mask.any()}
 
-    def where(self, mask: BoolArray) -> Happened:
+    def where(self, mask: BoolArray) -> FindingMarks:
         """Returns a part of it."""
-        return Happened(*(column[mask] for column in self))
+        return FindingMarks(*(column[mask] for column in self))
