@@ -241,7 +241,7 @@ def views(terminal: Terminal) -> None:
         ("its axis of time", ("a",), "d", "d: (time|seqnos)"),
         ("all vbuckets over time", ("2",), "|", "over time · "),
         ("findings", ("1",), "4", r"con \d"),
-        ("statistics", ("1",), "5", "messages by command"),
+        ("statistics", ("1",), "5", r"messages in \d"),
     ):
         times = []
         for _ in range(5):
