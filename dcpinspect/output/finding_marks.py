@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading.store.store import Store
@@ -56,14 +56,10 @@ def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
     ).reshape(-1, len(names))
 
     def vbuckets_of(case: Finding) -> set[int]:
-        offenders = [
-            message_place
-            for message_place in case.places
-            if message_place.time_ns == case.first_time_ns
-        ]
+        began = _began_with(case)
         open_vbuckets = set[int]()
         for message_place in case.places:
-            row = (offenders or [message_place])[0].row
+            row = (began or message_place).row
             low, high = np.searchsorted(
                 by_age[:, 0], [message_place.connection, message_place.connection + 1]
             )
@@ -75,6 +71,11 @@ def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
         return open_vbuckets
 
     return vbuckets_of
+
+
+def _began_with(case: Finding) -> MessagePlace | None:
+    """Returns the message that a case began with, if its evidence has it."""
+    return next((message for message in case.places if message.time_ns == case.first_time_ns), None)
 
 
 class FindingMarks(NamedTuple):
@@ -101,31 +102,19 @@ class FindingMarks(NamedTuple):
             for finding in findings
             if finding.severity != "note" and finding.effect_of is None
         ]
-        begun = [
-            (
-                0,
-                case.first_time_ns,
-                at_first[0] if at_first else case.connection or 0,
-                vbucket,
-                -1,
-                finding.severity == "error",
-            )
-            for finding in bad
-            for case in finding.case_of_each
-            if case.first_time_ns
-            for at_first in (
-                [
-                    message_place.connection
-                    for message_place in case.places
-                    if message_place.time_ns == case.first_time_ns
-                ],
-            )
-            for vbucket in bear(case) or (-1,)
-        ]
+        begun = []
+        for finding in bad:
+            for case in finding.case_of_each:
+                began = _began_with(case)
+                connection = (began.connection if began else case.connection) or 0
+                begun += [
+                    (0, case.first_time_ns, connection, vbucket, -1, finding.severity == "error")
+                    for vbucket in (bear(case) or (-1,) if case.first_time_ns else ())
+                ]
         tables = [np.array(begun, np.int64).reshape(-1, 6)]
         for finding in bad:
             rows = finding.rows[finding.rows >= store.first_row]
-            time_ns, connection, vbucket, sid = store.numbers(
+            time_ns, connections, vbucket, sid = store.numbers(
                 rows, ("time_ns", "connection", "vbucket", "sid")
             )
             is_named = np.isin(vbucket.values, finding.vbuckets) & vbucket.is_known
@@ -135,7 +124,9 @@ class FindingMarks(NamedTuple):
             )
             is_error = np.full(len(rows), finding.severity == "error")
             tables.append(
-                np.column_stack((rows, time_ns.values, connection.values, vbuckets, sids, is_error))
+                np.column_stack(
+                    (rows, time_ns.values, connections.values, vbuckets, sids, is_error)
+                )
             )
         return FindingMarks(*np.vstack(tables).T)
 
