@@ -223,6 +223,7 @@ class EndpointPair(Struct[T]):
     latest: T = number(
         "The connection that was met there last, from 1; 0 where none is known any more.", bits=32
     )
+    former: T = number("As ``latest``, of the connection that was met there before it.", bits=32)
     network: T = number(
         "The network in which the first packet was: what is said of ``latest`` is of this one.",
         bits=32,

@@ -79,6 +79,7 @@ from dcpinspect.transport.packet_owners import (
     distance,
     is_established,
     is_far_off,
+    is_of_former,
     keep_stray,
     last_waiting,
     latest_in,
@@ -770,6 +771,20 @@ def take_packet(tables: TransportTables, side: int) -> None:
         relieve(tables)
 
 
+@inlined
+def take_too_late(tables: TransportTables, side: int) -> None:
+    """Takes the current packet, which is of a direction that was closed before: its bytes have no
+    place any more. The next one may stand behind them.
+    """
+    segment, direction = tables.segment, tables.sides[side]
+    direction.packets += 1
+    if segment.on_wire > 0:
+        take_bytes(tables, side, segment)
+        flow = tables.flows[flow_of(tables, side)]
+        end = flow.next + distance(segment.seq + segment.on_wire, direction.base + flow.next)
+        flow.fin_at = max(flow.fin_at, end)
+
+
 @kernel("int64(int64, int64[:,::1], octets, PacketTables)")
 def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: PacketTables) -> int:
     """Handles packets from row ``start`` of ``tcp`` on. Returns the row of the first one not
@@ -791,9 +806,15 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
         if segment.flags >= UNREACHED:
             note_unreached(tables, c, end, segment.flags // UNREACHED)
             continue
+        former = -1 if is_routed else tables.address_pairs[pair].former - 1
         if c >= 0:
             if tables.connections[c].flows < 0:
                 flow_to_write(tables, 2 * c)
+            if former >= 0 and tables.connections[former].flows < 0:
+                flow_to_write(tables, 2 * former)
+            if former >= 0 and is_of_former(tables, former, side_of(tables, c, end)):
+                take_too_late(tables, side_of(tables, former, end))
+                continue
             c = connection_of_packet(tables, side_of(tables, c, end))
         if c == NOBODY:
             continue

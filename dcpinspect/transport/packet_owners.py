@@ -89,7 +89,9 @@ def note_route(tables: TransportTables, pair: int, network: int, c: int) -> None
     """
     address_pair, count = tables.address_pairs[pair], 0
     if network == address_pair.network:
-        address_pair.latest = c + 1
+        if address_pair.latest != c + 1:
+            address_pair.former = address_pair.latest
+            address_pair.latest = c + 1
         return
     r = address_pair.routes
     while r > 0 and tables.routes[r].network != network:
@@ -231,6 +233,45 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
     ):
         return -1
     return NOBODY
+
+
+@kernel_function
+def outside(tables: TransportTables, side: int, number: int) -> int:
+    """Returns how far a sequence number is from all that is known of a direction; 0 if it is in
+    there, or if nothing is known.
+
+    The flows of the connection must not be put aside.
+    """
+    direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    if direction.has_base == 0:
+        return 0
+    offset = flow.next + distance(number, direction.base + flow.next)
+    known_end = max(last_waiting(tables, flow), flow.acked_to, flow.fin_at) + direction.has_fin
+    return int(max(-offset, offset - known_end, 0))
+
+
+@kernel_function
+def is_of_former(tables: TransportTables, former: int, side: int) -> bool:
+    """Returns whether the current packet, which is of direction ``side`` by its addresses, is a
+    late one of connection ``former``, which ran there before: its numbers are nearer to those.
+
+    Two clocks or queues recorded it, or it was sent again. It can be so only soon after the
+    connection began, and not where a test tool begins with the same numbers again.
+    """
+    segment, connection = tables.segment, tables.connections[side >> 1]
+    if segment.flags & SYN or segment.packet.time - connection.first_time > WAIT_NS:
+        return False
+    turn = tables.connections[former].client_end != connection.client_end
+    old_side, apart, is_alike = 2 * former + (side & 1 ^ turn), 0, True
+    for flip in range(2):
+        old, new = tables.sides[old_side ^ flip], tables.sides[side ^ flip]
+        if old.has_base == 0:
+            return False
+        is_alike &= new.has_base == 1 and distance(old.base, new.base) == 0
+        if flip == 0 or segment.flags & ACK:
+            number = segment.ack if flip else segment.seq
+            apart += outside(tables, side ^ flip, number) - outside(tables, old_side ^ flip, number)
+    return apart > 0 and not is_alike
 
 
 @kernel_function

@@ -77,6 +77,39 @@ def test_a_new_syn_is_a_new_connection(tmp_path: Path) -> None:
     assert (streams[1, 1], streams[2, 1]) == (b"first", b"second")
 
 
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 24])
+@pytest.mark.parametrize("ahead", [-40_000, 2_000, 30_000, 5_000_000])
+@pytest.mark.parametrize("at", [2, 3, 6])
+@pytest.mark.parametrize("end", ["FINs", "RST of the client", "none"])
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_late_packets_are_of_the_connection_that_sent_them(
+    tmp_path: Path, is_copy: bool, end: str, at: int, ahead: int, batch_bytes: int
+) -> None:
+    old = Conversation(client_isn=1_000_000, server_isn=7_000_000)
+    old.handshake()
+    old.stream(True, b"asks")
+    old.stream(False, bytes(4_000), sizes=(400, 1_200, 1_200, 1_200), ack_every=0)
+    tail = old.segments[-3:]
+    if not is_copy:
+        del old.segments[-3:]
+    for by_client, flags in ENDS[end]:
+        old.send(by_client, flags=flags)
+    new = Conversation(client_isn=1_000_000 + ahead, server_isn=7_000_000 + ahead)
+    new.handshake()
+    new.stream(True, b"asks again")
+    new.stream(False, b"says " * 800, sizes=(400,) * 10, ack_every=0)
+    mixed = [*new.segments[:at], *tail, *new.segments[at:]]
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded([*old.segments, *mixed])))
+    reading = builders.read(path, batch_bytes=batch_bytes)
+    assert reading.streams[2, 0] == b"asks again"
+    assert reading.streams[2, 1] == b"says " * 800
+    payloads = [account.captured for account in accounts(reading.transport)]
+    assert payloads == [4, 7_600 if is_copy else 4_000, 10, 4_000]
+    by_then = [account.late + account.duplicate for account in accounts(reading.transport)]
+    assert by_then == [0, 3_600, 0, 0]
+
+
 def test_a_repeated_syn_is_not(tmp_path: Path) -> None:
     made = Conversation()
     made.handshake()
