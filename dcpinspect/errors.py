@@ -156,7 +156,7 @@ _NO_MEMORY = re.compile(
     re.IGNORECASE,
 )
 """What the dynamic linker, the threads of Python and Arrow, and DuckDB say where memory has ended."""
-_SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGTPE]i?B|bytes))?)")
+_SIZE = re.compile(r"(?:allocate|size|block of) (\d+(?:\.\d+)?)\.?(?: ?([KMGTPE]i?B|bytes))?")
 
 
 def memory_ended(error: BaseException) -> str | None:
@@ -172,13 +172,7 @@ def memory_ended(error: BaseException) -> str | None:
             None  # C code that gets no memory may fail without an exception, which is a SystemError
         )
     size = _SIZE.search(text)
-    amount = (
-        ""
-        if size is None
-        else (
-            f" ({size[1] if not size[1][-1].isdigit() else f'{size[1]} bytes'} more were asked for)"
-        )
-    )
+    amount = "" if size is None else f" ({size[1]} {size[2] or 'bytes'} more were asked for)"
     return (
         f"memory has ended{amount}; raise the limit of this process (ulimit -v) or of its "
         "container, or split the capture with editcap -c 100000, which needs less"

@@ -92,6 +92,7 @@ def test_at_no_limit_a_library_ends_the_process_by_itself(
     ("allocate", "asked"),
     [
         (lambda: np.empty(1 << 50, np.uint8), "(1.00 PiB more were asked for)"),
+        (lambda: np.empty(500 << 40, np.uint8), "(500 TiB more were asked for)"),
         (lambda: pa.allocate_buffer(1 << 50), str(1 << 50)),
     ],
 )
