@@ -34,7 +34,9 @@ _KEPT = 1 << 12
 _UNUSUAL = 512
 """Greatest number of packets in tunnels, or in other rare forms, that are looked at in a file."""
 _LEAST = 4
-"""So many packets of each direction have to be in both captures."""
+"""So many packets of each direction have to be in both captures; of one direction alone, where they
+are further apart than ``_BESIDE_NS``.
+"""
 _UNDATED_NS = 365 * 86_400 * 10**9
 """Earlier times are of clocks that were never set, and of texts without dates: other clocks count,
 and one packet of each direction tells what is so far apart.
@@ -420,13 +422,15 @@ def _apart(samples: Sequence[_Sample]) -> dict[tuple[int, int], int]:
         apart_ns = time_ns[next_rows[of_pair]] - time_ns[rows[of_pair]]
         directions = [apart_ns[is_back[rows[of_pair]] == direction] for direction in (0, 1)]
         is_undated = [_is_undated(samples[index].packets) for index in divmod(number, MOST_OPEN)]
-        if min(map(len, directions)) >= (_LEAST if len({*is_undated}) == 1 else 1):
-            middle = int(sum(float(np.median(delays)) for delays in directions)) // 2
-            spread = max(
-                float(np.subtract(*np.percentile(delays, (75, 25)))) for delays in directions
-            )
-            is_step = abs(middle) > max(CLOCKS_NS, 4 * spread)
-            apart[divmod(number, MOST_OPEN)] = middle if is_step else 0
+        least = _LEAST if len({*is_undated}) == 1 else 1
+        is_sure, known = min(map(len, directions)) >= least, [*filter(len, directions)]
+        if is_sure or max(map(len, directions)) >= _LEAST:
+            middle = int(sum(float(np.median(delays)) for delays in known)) // len(known)
+            spread = max(float(np.subtract(*np.percentile(delays, (75, 25)))) for delays in known)
+            if abs(middle) > max(CLOCKS_NS if is_sure else _BESIDE_NS, 4 * spread):
+                apart[divmod(number, MOST_OPEN)] = middle
+            elif is_sure:
+                apart[divmod(number, MOST_OPEN)] = 0
     return apart
 
 

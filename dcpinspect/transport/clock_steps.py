@@ -240,7 +240,8 @@ def _step(
         return gap_ns if row_ns < latest_ns and gap_ns < 0 and sent == length else None
     passed, span_ns = int(distance(ticks, latest_ticks)), latest_ns - first_ns
     passed_before = int(distance(latest_ticks, first_ticks))
-    if passed < 0 or passed_before < span_ns * _SLOWEST_HZ // 1_000_000_000:
+    is_still = passed == passed_before == 0
+    if is_still or passed < 0 or passed_before < span_ns * _SLOWEST_HZ // 1_000_000_000:
         return None  # this is no clock
     rate = passed_before * 1e9 / span_ns if span_ns >= _LEAST_SPAN_NS else 0
     if gap_ns > 0 and row_ns - latest_ns - passed * 1e9 / (rate or _SLOWEST_HZ) < gap_ns / 2:

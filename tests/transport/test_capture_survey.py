@@ -59,6 +59,21 @@ def test_what_one_capture_lacks_is_in_the_other_with_its_own_time(
     assert said_of(*paths) == whole
 
 
+@pytest.mark.parametrize("by_ns", [-3600 * SECOND, 5 * SECOND])
+def test_where_captures_overlap_one_side_may_be_silent(by_ns: int, tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    begin, end = len(packets) * 3 // 10, len(packets) * 8 // 10
+    overlap = [one for one in packets[begin:end] if not tcp_of(one).to_server()]
+    second = later([*overlap, *packets[end:]], by_ns)
+    names = [
+        str(written(tmp_path, part, name))
+        for part, name in ((packets[:end], "b.pcap"), (second, "a.pcap"))
+    ]
+    assert survey(names).ahead_ns == {names[1]: by_ns}
+    on_its_way = str(written(tmp_path, later(second, SECOND // 2 - by_ns), "c.pcap"))
+    assert survey([names[0], on_its_way]).ahead_ns == {}
+
+
 @pytest.mark.parametrize("by_ns", [-2 * SECOND, -3 * SECOND // 10, 3 * SECOND // 10, 5 * SECOND])
 @pytest.mark.parametrize("name", ["rollback", "loop", "snapshots"])
 def test_directions_in_own_captures_are_in_the_order_of_their_handshakes(

@@ -138,11 +138,15 @@ def test_without_timestamps_a_step_is_time_that_runs_backwards_until_it_is_as_be
     assert apart.max() > (first - 10) * 1e9 if first > 0 else apart.max() < 60e9
 
 
-def test_timestamps_that_do_not_tick_are_no_clock(tmp_path: Path) -> None:
-    data = packets_of(CAPTURES / "durability.pcap.gz")
-    for at in places(data):
+@pytest.mark.parametrize("is_short", [False, True])
+def test_timestamps_that_do_not_tick_are_no_clock(is_short: bool, tmp_path: Path) -> None:
+    data, cuts = packets_of(CAPTURES / "durability.pcap.gz"), CUTS["forward"]
+    records = places(data)
+    for at in records:
         struct.pack_into(">I", data, _timestamp_at(data, at), 7)
-    (path := tmp_path / "fixed.pcap").write_bytes(later(data, CUTS["forward"]))
+        if is_short and at < records[len(records) // 2]:
+            data[at : at + 8] = data[24:32]
+    (path := tmp_path / "fixed.pcap").write_bytes(later(data, cuts))
     assert "silent-connection" in {rule for rule, _, _ in told(path)}
 
 
