@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -39,6 +39,7 @@ from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.originals import FileState
 from dcpinspect.reading.store.store import KEEP, Store
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
@@ -287,9 +288,13 @@ class Recording:
             name == STDIN or (os.path.exists(name) and not os.path.isfile(name))
             for name in self.paths
         )
+        self._files = list[FileState]()
         if self._is_pipe:
             self._store = self._begun(check=True)
         else:
+            for name in self.paths:
+                with suppress(OSError, ValueError):  # it is somewhere else, or will be an error
+                    self._files.append(FileState.of(name, os.path.abspath(name)))
             with self._read():  # so that a wrong file is an error now
                 pass
 
@@ -553,6 +558,8 @@ class Recording:
         if self._is_pipe and self._opened is not None:
             problem = "reading was interrupted, and earlier messages cannot be read again"
             raise CaptureError(", ".join(self.paths), problem, "record it to a file, and open that")
+        for file in self._files:
+            file.read(0, memoryview(b""))
         ports, find = self._ports
         self._opened = Reading(
             self.paths,

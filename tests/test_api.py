@@ -531,6 +531,55 @@ def test_a_file_that_shrinks_while_it_is_open_is_an_error_and_no_crash(tmp_path:
             recording.bytes_of(440)
 
 
+def shrink(path: Path) -> None:
+    os.truncate(path, 2000)
+
+
+def write_another(path: Path) -> None:
+    shutil.copy(SAMPLES / "loop.pcap", path)
+
+
+def damage(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:5000] + bytes(1000) + data[6000:])
+
+
+@pytest.mark.parametrize("change", [shrink, write_another, damage, os.remove])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda recording: recording.table("streams"),
+        lambda recording: recording.findings(),
+        lambda recording: recording.messages(["row"]).read_all(),
+        lambda recording: recording.annotate(300),
+        lambda recording: recording.timeline(0),
+        lambda recording: recording.report("report.md"),
+    ],
+)
+def test_a_file_that_changes_between_two_calls_is_an_error(
+    change: Callable[[Path], None],
+    ask: Callable[[dcpinspect.Recording], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(shutil.copy(SAMPLES / "rollback.pcap", tmp_path))
+    with dcpinspect.open(path) as recording:
+        assert len(recording) == 161
+        change(path)
+        with pytest.raises(ChangedCaptureError, match="open it again"):
+            ask(recording)
+
+
+def test_a_file_may_grow_between_two_calls(tmp_path: Path) -> None:
+    data = (SAMPLES / "rollback.pcap").read_bytes()
+    (path := tmp_path / "grows.pcap").write_bytes(data[:9000])
+    with dcpinspect.open(path) as recording:
+        before = len(recording)
+        path.write_bytes(data)
+        assert recording.messages(["row"]).read_all().num_rows > before
+
+
 def test_a_closed_recording_says_so() -> None:
     recording = dcpinspect.open(TOUR)
     reader = recording.messages(["row"])

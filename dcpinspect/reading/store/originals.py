@@ -21,17 +21,63 @@ BESIDE = -1
 """File number that stands for bytes which stand in no file in one piece."""
 PIECE = 64 << 20
 """Greatest number of bytes of a copied stream that are dropped at once."""
+_HEAD = 64
+"""So many bytes at the begin of a capture tell it from another one: its first packet has a time."""
 
 
 @dataclass(slots=True)
-class _File:
-    """A capture read where it stands, with its identity, size and time of change at that time."""
+class FileState:
+    """A capture, read where it stands, as it was at that time. It may grow, for it may still be
+    written.
+    """
 
     name: str
     path: str
     identity: tuple[int, int]
     size: int
     modified_ns: int
+    head: bytes
+
+    @classmethod
+    def of(cls, name: str, path: str) -> FileState:
+        """Returns the state of a file now. Raises OSError."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            now = os.fstat(descriptor)
+            head = os.pread(descriptor, _HEAD, 0)
+        finally:
+            os.close(descriptor)
+        return cls(name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns, head)
+
+    def read(self, offset: int, target: memoryview) -> None:
+        """Fills ``target`` with bytes from ``offset`` on. Raises ChangedCaptureError if the file
+        is not what it was.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise self._changed(offset, f"cannot be read again ({error.strerror})") from error
+        try:
+            now = os.fstat(descriptor)
+            if (now.st_dev, now.st_ino) != self.identity:
+                raise self._changed(offset, "another file has taken its place since it was read")
+            if now.st_size < self.size:
+                raise self._changed(
+                    offset,
+                    f"has shrunk from {self.size:,} to {now.st_size:,} bytes since it was read",
+                )
+            is_other = os.pread(descriptor, len(self.head), 0) != self.head
+            if is_other or (now.st_size == self.size and now.st_mtime_ns != self.modified_ns):
+                raise self._changed(offset, "was changed since it was read")
+            if _fill(descriptor, offset, target) < len(target):
+                raise self._changed(offset, "is shorter than when it was read")
+        except OSError as error:
+            raise self._changed(offset, f"cannot be read again ({error.strerror})") from error
+        finally:
+            os.close(descriptor)
+
+    def _changed(self, offset: int, what: str) -> ChangedCaptureError:
+        return ChangedCaptureError(self.name, offset or None, what)
 
 
 @dataclass(slots=True)
@@ -60,7 +106,7 @@ class Originals:
         0 as they are begun.
         """
         self._spool = spool
-        self._files: dict[int, _File] = {}
+        self._files: dict[int, FileState] = {}
         self._copies: dict[int, tuple[_Piece, ...]] = {}
         self._bounded: list[_Piece] = []
         self._count = 0
@@ -71,14 +117,10 @@ class Originals:
         original = self._files.get(number)
         path = os.path.abspath(name) if original is None else original.path
         try:
-            now = os.stat(path)
+            self._files[number] = FileState.of(name, path)
         except OSError:  # the file was removed since: whoever wants its bytes gets the error
             if original is None:
-                self._files[number] = _File(name, path, (0, 0), 0, 0)
-            return
-        self._files[number] = _File(
-            name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns
-        )
+                self._files[number] = FileState(name, path, (0, 0), 0, 0, b"")
 
     def copy(self, number: int, offset: int, data: ByteArray, *, is_bounded: bool) -> None:
         """Keeps the bytes of file ``number`` from ``offset`` on; bytes that are kept already may
@@ -143,7 +185,7 @@ class Originals:
         """
         file = self._files.get(number)
         if file is not None:
-            _read_again(file, offset, target)
+            file.read(offset, target)
             return
         pieces = self._copies.get(number, ())
         while len(target):
@@ -182,34 +224,3 @@ def _fill(descriptor: int, offset: int, target: memoryview) -> int:
             break
         size += got
     return size
-
-
-def _read_again(file: _File, offset: int, target: memoryview) -> None:
-    try:
-        descriptor = os.open(file.path, os.O_RDONLY)
-    except OSError as error:
-        raise ChangedCaptureError(
-            file.name, offset, f"cannot be read again ({error.strerror})"
-        ) from error
-    try:
-        now = os.fstat(descriptor)
-        if (now.st_dev, now.st_ino) != file.identity:
-            raise ChangedCaptureError(
-                file.name, offset, "another file has taken its place since it was read"
-            )
-        if now.st_size < file.size:
-            raise ChangedCaptureError(
-                file.name,
-                offset,
-                f"has shrunk from {file.size:,} to {now.st_size:,} bytes since it was read",
-            )
-        if now.st_size == file.size and now.st_mtime_ns != file.modified_ns:
-            raise ChangedCaptureError(file.name, offset, "was changed since it was read")
-        if _fill(descriptor, offset, target) < len(target):
-            raise ChangedCaptureError(file.name, offset, "is shorter than when it was read")
-    except OSError as error:
-        raise ChangedCaptureError(
-            file.name, offset, f"cannot be read again ({error.strerror})"
-        ) from error
-    finally:
-        os.close(descriptor)
