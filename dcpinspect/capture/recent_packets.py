@@ -139,6 +139,8 @@ class RecentPackets:
         self._is_told = False
         self.saved = 0
         """Number of files that were begun."""
+        self.is_lacking = False
+        """Whether the disk refused packets."""
 
     def add(self, batch: PacketBatch) -> None:
         """Takes the next packets."""
@@ -252,8 +254,13 @@ class RecentPackets:
             else os.fsdecode(error.filename or self._folder)
         )
         self._tell(f"{escape(path)}: {error.strerror}; packets are missing there, watching goes on")
+        self.is_lacking = True
         if self._file is not None:
             self._file.close()
+            if not self._file.packets:
+                os.unlink(self._file.path)
+                self._files_left += 1
+                self.saved -= 1
             self._file = None
 
 

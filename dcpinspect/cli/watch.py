@@ -19,7 +19,7 @@ from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import CaptureSource, MessageSource
 from dcpinspect.cli.teller import Teller, TellingStyle
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import DamagedCapture, UsageError
 from dcpinspect.text import counted, did_you_mean, escape
 
 if TYPE_CHECKING:
@@ -279,6 +279,8 @@ def watch(
             skipped=0,
         )
         complain(watcher.summary())
+        if around is not None and around.is_lacking:
+            status = status or DamagedCapture.exit_status
         return FOUND if watcher.is_over else status
 
 

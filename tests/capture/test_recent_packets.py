@@ -164,9 +164,28 @@ def test_a_disk_that_is_full_is_told_and_the_file_has_what_was_before(tmp_path: 
     (path,) = tmp_path.iterdir()
     assert told == [f"{path}: File too large; packets are missing there, watching goes on"]
     assert seconds(path) == [0]
+    assert saver.is_lacking
     saver.save("gap", "", START_NS + S, START_NS + S)
     saver.close()
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("room", [0, 200])
+def test_a_file_for_whose_packets_there_is_no_room_does_not_stay(room: int, tmp_path: Path) -> None:
+    told: list[str] = []
+    saver = around(tmp_path, told)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    saver.add(batch_of([packet(0, 60_000)]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        saver.save("gap", "", START_NS, START_NS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [line.partition(": ")[2] for line in told] == [
+        "File too large; packets are missing there, watching goes on"
+    ]
+    assert not list(tmp_path.iterdir())
+    assert (saver.saved, saver.is_lacking) == (0, True)
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -229,6 +230,19 @@ def test_the_packets_around_a_finding_are_saved_and_show_it(
     assert main(["check", str(saved), "-f", "ndjson"]) == 1
     assert BACKWARDS in {json.loads(one)["rule"] for one in capsys.readouterr().out.splitlines()}
     assert f"dcpinspect: {saved}: saved {len(times)} packets around {BACKWARDS}" in running.told
+
+
+def test_packets_for_which_there_is_no_room_make_the_status_3(tmp_path: Path) -> None:
+    saving = ["--save-around", "10s", "--save-to", str(tmp_path)]
+    done = subprocess.run(
+        [*PROGRAM, "-", *saving],
+        input=(SAMPLES / "orphans.pcap").read_bytes(),
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert b"File too large; packets are missing there, watching goes on" in done.stderr
+    assert (done.returncode, list(tmp_path.iterdir())) == (3, [])
 
 
 def test_the_file_of_a_silence_has_what_came_before_it(tmp_path: Path) -> None:
