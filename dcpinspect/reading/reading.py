@@ -188,7 +188,8 @@ class Reading(AbstractContextManager["Reading", None]):
         """
         self._is_endless = False
         self._reset = 0  # number of connections when those that were reset were last ended
-        self._met = 0, 0  # numbers of connections and streams when some last left
+        # connections and streams that were met when some last left, and connections that stayed
+        self._met = 0, 0, 0
         self._has_keeper = keeper is not None
         self.redactor: Redactor | None = None
         """Replaces what tables and findings say of documents, users and names, but no messages."""
@@ -271,11 +272,11 @@ class Reading(AbstractContextManager["Reading", None]):
         come since the last time.
         """
         assert self.tracker is not None, "it checks"
-        met = self.engine.transport.count, self.tracker.state.counts.streams
-        if (
-            met[0] < self._met[0] + self.most_closed
-            and met[1] < self._met[1] + self.tracker.most_streams
-        ):
+        met, streams = self.engine.transport.count, self.tracker.state.counts.streams
+        # what is looked at is all that stayed: it has to grow before
+        is_due = met >= self._met[0] + max(self.most_closed, self._met[2] // 2)
+        has_streams = streams >= self._met[1] + self.tracker.most_streams
+        if not is_due and not has_streams:
             return
         over, old = self.engine.over((self.last_time_ns or 0) - LONG_AGO_NS)
         links = self.links
@@ -283,9 +284,13 @@ class Reading(AbstractContextManager["Reading", None]):
         count, most = len(over) - self.most_closed, len(over) - MANY * self.most_closed
         first = over[: max(min(count, old), most, 0)]
         gone = {*first[~np.isin(first, doubted)].tolist(), *over[: max(most, 0)].tolist()}
-        checker.let_go(links, self.coverage, gone)
-        self.engine.let_go(gone)
-        self._met = met[0], self.tracker.state.counts.streams
+        if gone or has_streams:
+            checker.let_go(links, self.coverage, gone)
+            self.engine.let_go(gone)
+            streams = self.tracker.state.counts.streams
+        else:
+            streams = self._met[1]
+        self._met = met, streams, len(links) - len(gone)
 
     def __exit__(self, *_: object) -> None:
         self.close()

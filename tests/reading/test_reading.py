@@ -17,6 +17,7 @@ import pytest
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage, open_capture
 from dcpinspect.errors import CaptureError
+from dcpinspect.findings.checker import Checker
 from dcpinspect.output.overview import overview
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading import reading as reading_module
@@ -442,10 +443,8 @@ class Endless:
         """There is nothing to free."""
 
 
-def comes_and_goes(count: int, *, abort: bool) -> list[damage.Packet]:
-    """Connections one after the other, a minute apart; a third of them are closed with a stream
-    open.
-    """
+def comes_and_goes(count: int, *, abort: bool, apart_s: float = 60) -> list[damage.Packet]:
+    """Connections one after the other; a third of them are closed with a stream open."""
     talks = []
     for number in range(count):
         talk = opened(port=20_000 + number)
@@ -456,7 +455,7 @@ def comes_and_goes(count: int, *, abort: bool) -> list[damage.Packet]:
         if number % 3:
             stream.end()
         talk.close(abort=abort)
-        talk.wait(60)
+        talk.wait(apart_s)
         talks.append(talk)
     return packets(*talks)
 
@@ -494,6 +493,22 @@ def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abo
     assert sum(one.decoded for one in part.coverage.everything) == sum(
         one.decoded for one in whole.coverage.directions
     )
+
+
+@pytest.mark.parametrize(("count", "most"), [(45, 0), (400, 16)])
+def test_what_stays_is_not_looked_at_again_for_each_few_connections(
+    count: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, let_go = [], Checker.let_go
+
+    def counted(checker: Checker, *others: Any) -> None:
+        asked.append(len(others[-1]))
+        let_go(checker, *others)
+
+    monkeypatch.setattr(Checker, "let_go", counted)
+    watched(comes_and_goes(count, abort=False, apart_s=0.01), closed=5)
+    assert len(asked) <= most
+    assert bool(asked) == bool(most)
 
 
 @pytest.mark.slow
