@@ -21,6 +21,7 @@ from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, Watcher
 from dcpinspect.findings.session_facts import SessionFacts
+from dcpinspect.findings.wire_rules import REFUSED
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.copies import Copy
@@ -334,7 +335,7 @@ class Checker(Portable):
             for _, case in collector.occurrences_of(["stream-refused", "open-refused"])
             for message_place in case.places
         }
-        collector.quote(MALFORMED, lambda place: refused.get(place.row, ""))
+        collector.quote(MALFORMED, lambda place: refused.get(place.row, ""), cause=REFUSED)
         collector.quote(
             ANSWERED,
             lambda place: context.session(place.connection).reasons.get(place.row, ""),

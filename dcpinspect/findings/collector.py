@@ -472,10 +472,15 @@ class Collector(Portable):
                 if heap is not None
             }
 
-    def quote(self, rules: Collection[str], reason_of: Callable[[MessagePlace], str]) -> None:
+    def quote(
+        self,
+        rules: Collection[str],
+        reason_of: Callable[[MessagePlace], str],
+        cause: str | None = None,
+    ) -> None:
         """Adds to what these rules found why the other side refused the message, in its own words,
         or that it did; ``reason_of``: those words of an answer, or of the answer to a request,
-        empty where it said none.
+        empty where it said none. ``cause``: of what is found then, by rules that know it.
         """
         for key, heap in self._heaps.items():
             cases = heap.shown if key[0] in rules else []
@@ -489,7 +494,9 @@ class Collector(Portable):
                     message=f"{heap.first.message}; {reason}",
                     shared=heap.first.shared and f"{heap.first.shared}; {reason}",
                 )
-                self._heaps[key] = replace(heap, shown=[quoted, *heap.shown[1:]])
+                heap = replace(heap, shown=[quoted, *heap.shown[1:]])
+                is_known = cause in self._rules[key[0]].causes
+                self._heaps[key] = heap.changed(cause=cause) if is_known else heap
 
     def soften(self, rule: str, vbuckets: Collection[tuple[int, int | None]]) -> None:
         """Turns a rule's warnings on these connections and vbuckets into notes."""

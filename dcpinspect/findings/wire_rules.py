@@ -6,6 +6,8 @@ from dcpinspect.findings.rule import rules
 
 ERROR_TEXT = "error-text"
 """Cause: what is no JSON is the text of an error, which is for people."""
+REFUSED = "refused"
+"""Cause: the server refused the request that is broken."""
 BROKEN = (
     "report it with the sender's version; a client that sends it has to mend how it encodes, "
     "one that receives it must not use it"
@@ -39,14 +41,16 @@ RULES = rules(
     undefined-datatype wire error sender
         fires: the datatype has undefined bits
         next: {BROKEN}
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
         fields: datatype
     extras-length wire error sender
         fires: no layout of the command has extras of this length
         unless: layouts of an older generation
         next: compare the versions of client and server; a client that sends it has to use a length
             that the command has
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     refused-payload wire warning sender
         fires: a refusal has the extras of a success
         next: report it with the sender's version; a client can go by the status alone
@@ -54,18 +58,21 @@ RULES = rules(
     value-length wire error sender
         fires: no layout of the command has a value of this length
         next: {BROKEN}
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     unexpected-section wire warning sender
         fires: a message has a key or a value that its command does not have, or has none where its
             command needs one
         unless: error responses, which may have a text
         next: {BROKEN}
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     bad-framing-extras wire error sender
         fires: an element of the framing extras goes beyond their end, or has a wrong size
         unless: unknown ids, which are a note
         next: {BROKEN}
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     undeclared-stream-id wire note sender
         fires: a stream-id is before the extras, and the header does not count it
         next: operators have nothing to do, this is a known fault of servers; a client has to read
@@ -80,17 +87,20 @@ RULES = rules(
             5.0; unknown settings
         next: report it with the sender's version; a client has to send zero here, and to ignore
             what it receives
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     unknown-flag-bits wire warning sender
         fires: flags have bits without a meaning
         next: compare the versions of both sides, because a newer one may know them; a client has to
             clear them, because a server answers EINVAL
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     flag-combination wire warning sender
         fires: two flags exclude each other
         unless: a marker without type bits
         next: set only one of them, in the client's settings or in its code
-        cost: broken-messages
+        cost: broken-messages; {REFUSED}: refused
+        causes: {REFUSED}
     marker-value-length wire error sender
         fires: the value of a V2 marker does not have the length of its version
         unless: generations whose published examples are contradictory

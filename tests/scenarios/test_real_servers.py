@@ -120,9 +120,9 @@ FINDINGS = {
         "  note connection-closed (by-server): connection 2: client",
         "warning open-twice: connection 3: client",
         "  note connection-closed (by-server): connection 3: client",
-        "warning unexpected-section: connection 5: client",
         "warning open-refused (einval): connection 6: client",
         "warning stream-refused (not-my-vbucket): connection 2, vb 50, 2000: normal",
+        "warning unexpected-section (refused): connection 5: client",
         "note duplicate-stream-request: connection 2, vb 0: client",
         "note close-refused: connection 2, vb 9: client",
         "note control-unknown-key (no_such): connection 2: client",
@@ -209,8 +209,8 @@ FINDINGS = {
         "note connection-closed (by-client): connection 3: unknown",
     ],
     "v85-flags": [
-        "warning flag-combination: connection 3, vb 1: client",
-        "warning unknown-flag-bits: connection 3, vb 1: client",
+        "warning flag-combination (refused): connection 3, vb 1: client",
+        "warning unknown-flag-bits (refused): connection 3, vb 1: client",
         "note rollback (purge): connection 3, vb 0: normal",
         "note rollback (uuid-never-given): connection 3, vb 2: client",
         "note stream-refused (not-my-vbucket): connection 3, vb 3: normal",
@@ -504,6 +504,7 @@ def test_a_request_with_a_fault_that_was_refused_for_it_says_so(
 ) -> None:
     main(["check", str(real_server("v85-flags"))])
     out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith("2 vbuckets were refused · ")
     assert out.count('; the request was refused: einval; the server says "') == 2
 
 
