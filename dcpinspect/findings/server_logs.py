@@ -401,11 +401,11 @@ class _Log:
                 number,
                 "server-rollback",
                 f"the server's log has the reason of this rollback: {_text(event.reason)} "
-                f"({_log_position(event)})",
+                f"({self.evidence.position(event)})",
                 (captured.context.answer(number), captured.context.request(number)),
                 cause=cause,
                 shared=f"the server's log has the reason of these rollbacks: {_SHARED[cause]}",
-                facts={**logged.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
+                facts={"clock of the log": f"{ahead / 1e9:+.3f} s", **logged.facts},
                 severity="note",
             )
             yield replace(noted, reason=logged.reason)
@@ -428,7 +428,7 @@ class _Log:
             severity = max(SEVERITY_OF[rule], told_as[1], key=SEVERITIES.index)
         return Occurrence(
             rule,
-            f"{message} ({_log_position(event)})",
+            f"{message} ({self.evidence.position(event)})",
             connection or self.evidence.client_number(event.name or event.file),
             (),
             event.vbucket,
@@ -442,9 +442,9 @@ class _Log:
             time_ns=event.time or 0,
             client=escape(event.name) if event.name is not None else None,
             facts={
-                "log": _log_position(event),
                 **({"start": event.start_seqno} if event.start_seqno is not None else {}),
                 **({"rollback": event.rollback_seqno} if event.rollback_seqno is not None else {}),
+                "log": self.evidence.position(event),
             },
             effect_of=told_as,
             severity=severity or SEVERITY_OF[rule],
@@ -491,10 +491,6 @@ def _request_of(event: LogEvent) -> tuple[tuple[str | None, ...], tuple[int, ...
 def _is_at(event: LogEvent, first_ns: int, last_ns: int) -> bool:
     """Returns whether a line may have been written between two times of a capture."""
     return event.time is None or first_ns - CLOCKS_NS <= event.time <= last_ns + CLOCKS_NS
-
-
-def _log_position(event: LogEvent) -> str:
-    return f"{escape(event.file)}:{event.line}"
 
 
 def _text(reason: str | None) -> str:

@@ -20,7 +20,7 @@ from dcpinspect.streams.rollback import (
     explain_rollback,
     predicted_rollback,
 )
-from dcpinspect.text import words_of
+from dcpinspect.text import short_names, words_of
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -79,6 +79,8 @@ class LogEvidence:
     """Latest rollback of each request, which is given by vbucket, uuid, start and snapshot."""
     _histories: dict[int, dict[str | None, LogHistory]] = field(default_factory=dict)
     """Histories by vbucket and bucket."""
+    _names: dict[str, str] = field(default_factory=dict)
+    """Short names of the logs, by path."""
 
     @classmethod
     def read(
@@ -87,7 +89,7 @@ class LogEvidence:
         """Reads logs and checkpoints. Raises CaptureError if a file cannot be read. ``redactor``:
         replaces names.
         """
-        evidence = cls()
+        evidence = cls(_names=dict(zip(logs, short_names(logs), strict=True)))
         for path in logs:
             evidence._add_log(LogReading(path, redactor))
         for path in checkpoints:
@@ -141,6 +143,12 @@ class LogEvidence:
                     purge=(beside.purge_seqno or 0) if beside is not None else 0,
                 ),
             )
+
+    def position(self, event: LogEvent) -> str:
+        """Returns where an event was written: a name that tells its log from the others, and the
+        line.
+        """
+        return f"{self._names[event.file]}:{event.line}"
 
     def client_number(self, client: str) -> int:
         """Returns a number for a client's connection that no capture has: below 0, and always the

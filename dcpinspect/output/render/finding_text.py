@@ -380,10 +380,10 @@ class _Page:
                 **case.facts,
             }
             rows.append([str(facts.get(name, "")) for name in heading])
-        lines = aligned(rows, ("what",))
+        lines = aligned(rows, ("what", "log"))
         for line in lines:
-            indent = len(line) if names else lines[0].index("what")
-            yield from self.wrapped(line, "      ", " " * max(8, 6 + indent))
+            last = min(lines[0].index(heading[-1]), 32)  # a long column is not narrow then
+            yield from self.wrapped(line, "      ", " " * max(8, 6 + last))
         if len(cases) < len(finding.cases):
             yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
 
