@@ -110,13 +110,20 @@ def _unread(
     seen += (
         f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
     )
-    seen += "" if about is None else described(about, with_names=with_names)
+    known = [] if about is None else _known(about, with_names=with_names)
+    facts = {"client random": about.client.random.hex()} if about and about.client else {}
+    own = [f"{name} {number}" for name, number in facts.items()]
+    message, shared = (
+        ": ".join(filter(None, [seen, ", ".join(texts)])) for texts in ([*known, *own], known)
+    )
     return Occurrence(
         "tls-key-unknown" if has_keys else "tls-without-key",
-        seen,
+        message,
         direction_coverage.connection,
         (),
         next=None if has_keys else advice,
+        shared=shared,
+        facts=facts,
     )
 
 
@@ -141,18 +148,16 @@ def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
     )
 
 
-def described(about: TlsConnection, *, with_names: bool) -> str:
-    """Returns what was seen of a connection in plain text, to follow its first word.
+def _known(about: TlsConnection, *, with_names: bool) -> list[str]:
+    """Returns what was seen of a connection in plain text, without its client random.
     ``with_names``: also the server's name, as the client calls it.
     """
     texts = [about.version_name, about.suite_name]
-    if about.client is not None:
-        name = about.client.server_name
-        texts += [f"server name {escape(name)}"] if name and with_names else []
-        texts += [f"client random {about.client.random.hex()}"]
-    else:
+    if about.client is None:
         texts += [about.start_text, about.search_text]
-    return f": {', '.join(text for text in texts if text)}"
+    elif (name := about.client.server_name) and with_names:
+        texts.append(f"server name {escape(name)}")
+    return list(filter(None, texts))
 
 
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:

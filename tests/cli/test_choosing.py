@@ -204,6 +204,7 @@ def test_what_was_asked_for_is_said_to_be_right_also_if_it_has_notes(
         else "nothing wrong in what was asked for, of 161 messages, 11 streams, "
     )
     assert ("· rollback: " in said) == (vbucket == "7")
+    assert "of 161 messages, 11 streams, 100 % of bytes decoded" in " ".join(said.split())
 
 
 def test_a_filter_that_leaves_everything_in_is_not_spoken_of(

@@ -380,10 +380,10 @@ class _Page:
                 **case.facts,
             }
             rows.append([str(facts.get(name, "")) for name in heading])
-        lines = aligned(rows, ("what", "log"))
+        lines = aligned(rows, ("what", "log", "client random"))
+        indent = 8 if names else 6 + lines[0].index("what")  # what is too long stands below
         for line in lines:
-            last = min(lines[0].index(heading[-1]), 32)  # a long column is not narrow then
-            yield from self.wrapped(line, "      ", " " * max(8, 6 + last))
+            yield from self.wrapped(line, "      ", " " * indent)
         if len(cases) < len(finding.cases):
             yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
 

@@ -208,20 +208,30 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
             for finding in notes
         )
         nothing = NOTHING if looked is None else looked.nothing
-        checked = [] if looked is None else [str(looked)]
+        checked = "" if looked is None else str(looked)
         calm = nothing.replace(NOTHING, _CALM)
         phrases = (
-            [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
+            [
+                f"{calm}: {note_costs[0]}",
+                *note_costs[1:],
+                checked and f"{_before(calm)}{checked}",
+                damage_,
+            ]
             if has_happened
-            else [nothing_in(calm if damage_ else nothing, "".join(checked)), damage_, *note_costs]
+            else [nothing_in(calm if damage_ else nothing, checked), damage_, *note_costs]
         )
     return " · ".join(filter(None, phrases))
 
 
 def nothing_in(nothing: str, amount: str) -> str:
     """Says that nothing was found, and in how much, which is empty if nobody knows."""
-    before = ", of " if nothing.endswith(SELECTED) else ": "
-    return f"{nothing}{before if amount else ''}{amount}"
+    of = _before(nothing)
+    return f"{nothing}{', ' if of else ': '}{of}{amount}" if amount else nothing
+
+
+def _before(nothing: str) -> str:
+    """Returns what stands before how much was checked: it is not all of it that was asked for."""
+    return "of " if nothing.endswith(SELECTED) else ""
 
 
 def with_their_effects(
