@@ -22,35 +22,35 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     HEAD = 1
 
-    _events: Sequence[TrackEvent] = ()
+    items: Sequence[TrackEvent] = ()
     _first_ns: int = 0
     _whole = _short = EventLines((), 0, None)
     """The lines of events: wrapped, and each in one line."""
 
     def show(self, events: Sequence[TrackEvent], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
-        self._events = events
+        self.items = events
         self._first_ns = first_ns
         self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
 
     def is_bad(self, place: int) -> bool:
         """Whether the event is an error or a warning that is no effect."""
-        event = self._events[place].event
+        event = self.items[place].event
         return event.severity is not None and event.cause is None
 
     @property
     def worst(self) -> int:
         """Place of the worst error or warning; 0 without one."""
         bad = [place for place in range(self.count) if self.is_bad(place)]
-        return min(bad, key=lambda place: self._events[place].finding or 0, default=0)
+        return min(bad, key=lambda place: self.items[place].finding or 0, default=0)
 
     def is_gap(self, place: int) -> bool:
         """Whether the event is a gap."""
-        return self._events[place].event.kind == "gap"
+        return self.items[place].event.kind == "gap"
 
     def _lay_out(self) -> None:
-        stream_events = [event.event for event in self._events]
+        stream_events = [event.event for event in self.items]
         self._short = EventLines(stream_events, self._first_ns, None)
         # the scroll bar, which comes and goes, has a column anyway
         width = max(40, self.outer_size.width - 3)
@@ -59,14 +59,9 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
             self.more = {number: self.in_full(number) for number in range(self.count)}
 
     @property
-    def count(self) -> int:
-        """Number of events."""
-        return len(self._events)
-
-    @property
     def event(self) -> TrackEvent | None:
         """The event under the cursor."""
-        return self._events[self.at] if self.at < len(self._events) else None
+        return self.items[self.at] if self.at < len(self.items) else None
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to an event."""
@@ -83,7 +78,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def in_full(self, place: int, *, is_brief: bool = False) -> list[str]:
         """Returns the lines of an event that does not fit into one, but for the first."""
         del is_brief
-        return self._whole.lines_of(self._events[place].event)[1:]
+        return self._whole.lines_of(self.items[place].event)[1:]
 
     def fit(self) -> None:
         """Wraps the chosen event to the width."""
@@ -98,7 +93,7 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
         """Yields a line of an event."""
-        event, is_here = self._events[place].event, place == self.at
+        event, is_here = self.items[place].event, place == self.at
         lines = (self._whole if place in self.more else self._short).lines_of(event)
         painted = style
         if not is_here and event.cause is not None:

@@ -52,14 +52,14 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._parts = Parts(None)
         self._maker: Entries | None = None
         self._inside: dict[str, Sequence[Entry]] = {}
-        self._entries: list[Entry] = []
+        self.items: list[Entry] = []
         self._places: dict[str, int] = {}
 
     @property
     def entry(self) -> Entry | None:
         """The line under the cursor."""
         line = self._places.get(self.path)
-        return self._entries[line] if line is not None else None
+        return self.items[line] if line is not None else None
 
     def show(self, message: Message | None, links: dict[str, Link]) -> None:
         """Shows another message; the same line stays selected if the message has it."""
@@ -72,7 +72,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             parent = self.path
             while parent and parent not in self._places:
                 parent = parent.rpartition("/")[0]
-            self.path = parent or (self._entries[0].path if self._entries else "")
+            self.path = parent or (self.items[0].path if self.items else "")
         self._reveal()
         self.post_message(self.Moved(self))
 
@@ -104,15 +104,10 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._reveal()
         self.post_message(self.Moved(self))
 
-    @property
-    def count(self) -> int:
-        """Number of lines."""
-        return len(self._entries)
-
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a line."""
-        if self._entries:
-            self.move_to(self._entries[min(max(place, 0), len(self._entries) - 1)].path)
+        if self.items:
+            self.move_to(self.items[min(max(place, 0), len(self.items) - 1)].path)
 
     def action_unfold(self) -> None:
         """Shows the inner lines of the field."""
@@ -144,14 +139,14 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self._inside.pop(above, None)
             line = self._places[self.path]
             self._flatten()
-            self.move_to(self._entries[min(line, len(self._entries) - 1)].path)
+            self.move_to(self.items[min(line, len(self.items) - 1)].path)
         else:
             self.action_toggle_fold()
 
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked line, or folds it at its fold sign; a second click follows it."""
         line = int(self.scroll_offset.y) + event.y
-        entry = self._entries[line] if line < len(self._entries) else None
+        entry = self.items[line] if line < len(self.items) else None
         if entry is not None and entry.inner is not None and event.x == self._indent(entry):
             self.move_to(entry.path)
             self.action_toggle_fold()
@@ -196,8 +191,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         steps = path.split("/")
         for number in range(1, len(steps)):
             line = self._places.get("/".join(steps[:number]))
-            if line is not None and not self._is_open(self._entries[line]):
-                self._turned ^= {self._entries[line].path}
+            if line is not None and not self._is_open(self.items[line]):
+                self._turned ^= {self.items[line].path}
                 self._flatten()
 
     def _remake(self) -> None:
@@ -217,7 +212,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             entries.append(entry)
             if entry.inner is not None and self._is_open(entry):
                 waiting += reversed(self._inner(entry))
-        self._entries = entries
+        self.items = entries
         self._places = {entry.path: line for line, entry in enumerate(entries)}
 
     def _reveal(self) -> None:
@@ -238,7 +233,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     def pieces(self, place: int, part: int, style: Style) -> Iterator[Piece]:
         """Yields a field, or another line."""
         del part
-        entry = self._entries[place]
+        entry = self.items[place]
         fold = (
             " "
             if entry.inner is None

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
@@ -151,21 +150,15 @@ class FilterBar(Horizontal):
         history: History,
         frequent: Frequent,
     ) -> None:
-        super().__init__(id="filter")
         self._saved = saved
         self._history = history
         self._frequent = frequent
         self.completions = Completions()
         self.input = FilterInput(history, self.completions)
         self._state = Static(id="filter-state")
+        super().__init__(Static("/", id="filter-sign"), self.input, self._state, id="filter")
         self.pointer = Static(id="filter-pointer")
         """A line below the filter that points at a mistake; the view has a place for it."""
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the bar."""
-        yield Static("/", id="filter-sign")
-        yield self.input
-        yield self._state
 
     @property
     def is_typing(self) -> bool:

@@ -37,7 +37,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         """Place of the message in the evidence that ``]`` and ``[`` selected; None if these keys
         were not pressed.
         """
-        self._items: list[Finding] = []
+        self.items: list[Finding] = []
         self._effects: set[str] = set()
         """Ids of the effects, each of which stands below its cause."""
         self._columns = 0, 0
@@ -49,30 +49,25 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.findings, self.is_final = findings, is_final
         causes, effects_of = with_their_effects(findings)
         effects_of = {} if self._is_alone else effects_of
-        self._items = [
+        self.items = [
             item
             for cause in sorted(causes, key=lambda cause: SEVERITIES.index(cause.severity))
             for item in (cause, *effects_of.get(cause.id, ()))
         ]
         self._effects = {effect.id for effects in effects_of.values() for effect in effects}
-        rules, spots = map(self._rule, self._items), map(self._where, self._items)
+        rules, spots = map(self._rule, self.items), map(self._where, self.items)
         self._columns = _widest(rules), _widest(spots)
         self._lay_out()
-        keys = [*map(_key_of, self._items)]
+        keys = [*map(_key_of, self.items)]
         key = None if before is None or not is_moved else _key_of(before)
         self.set_cursor(keys.index(key) if key in keys else self.at)
         self.is_moved = is_moved
 
     # -- the cursor
 
-    @property
-    def count(self) -> int:
-        """Number of findings."""
-        return len(self._items)
-
     def is_bad(self, place: int) -> bool:
         """Whether the item is an error or a warning that is no effect."""
-        item = self._items[place]
+        item = self.items[place]
         return item.id not in self._effects and item.severity != "note"
 
     def set_cursor(self, place: int) -> None:
@@ -90,7 +85,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def in_full(self, place: int, *, is_brief: bool = False) -> list[str]:
         """Returns the rest of what a finding says, and what to do, in lines."""
-        advice = self._items[place].next
+        advice = self.items[place].next
         lines = self._sentence(place)[1:]
         if advice and not is_brief:
             text = f"{' ' * _INDENT}{_NEXT}{one_line(for_keys(advice))}"
@@ -106,7 +101,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _sentence(self, place: int) -> list[str]:
         """Returns what a finding says, in lines; the first stands behind its rule and its places."""
-        finding = self._items[place]
+        finding = self.items[place]
         before = min(4 + sum(map(cells, self._names(finding))), self._text_width)
         text = f"{'_' * before}  {one_line(finding.what or finding.message)}"
         first, *more = wrap(text, self._text_width, " " * _INDENT)
@@ -129,11 +124,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def shown_finding(self) -> Finding | None:
         """The finding under the cursor."""
-        return self._items[self.at] if self.at < len(self._items) else None
+        return self.items[self.at] if self.at < len(self.items) else None
 
     def select(self, finding: int) -> None:
         """Moves the cursor to a finding."""
-        ids = [item.id for item in self._items]
+        ids = [item.id for item in self.items]
         target = self.findings[finding].id
         self.set_cursor(ids.index(target) if target in ids else self.at)
 
@@ -159,7 +154,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         yield from ((before, style), (advice, style + Style(bold=True)), (text, style))
 
     def _pieces(self, place: int, style: Style) -> Iterator[Piece]:
-        finding, strong = self._items[place], style + Style(bold=True)
+        finding, strong = self.items[place], style + Style(bold=True)
         is_effect = finding.id in self._effects
         dim = style if place == self.at else self.dim_style()
         glyph = " " if is_effect else self._glyphs.of_severity(finding.severity)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -31,21 +30,12 @@ class FindingsView(View):
     """A list of findings, and below a title the full text about one of them."""
 
     def __init__(self, host: Navigation) -> None:
-        super().__init__(host, "findings")
-        self.list = FindingList(id="finding-list")
+        self.list, self._about = FindingList(id="finding-list"), Static(id="finding-about-text")
+        self._scrolled = VerticalScroll(self._about, id="finding-about")
+        super().__init__(host, "findings", self.list, self._scrolled)
         self.others: Sequence[int] = ()
         """Numbers of all findings about the message that the user came from."""
-        self._scrolled, self._about = (
-            VerticalScroll(id="finding-about"),
-            Static(id="finding-about-text"),
-        )
         self._evidence: tuple[Finding | None, RowNumbers] = (None, NO_ROWS)
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the view."""
-        yield self.list
-        with self._scrolled:
-            yield self._about
 
     @property
     def vbucket_here(self) -> int | None:

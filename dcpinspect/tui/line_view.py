@@ -7,7 +7,7 @@ terminal.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -55,6 +55,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     """Height of a line of places, in lines of text."""
     at: int = 0
     """Place of the cursor."""
+    items: Sized = ()
+    """What has a place each."""
     is_moved: bool = False
     """Whether the user has moved the cursor: until then it is on the worst of later results."""
 
@@ -80,7 +82,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def count(self) -> int:
         """Number of places."""
-        return 0
+        return len(self.items)
 
     @property
     def across(self) -> int:

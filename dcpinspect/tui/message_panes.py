@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from dcpinspect.protocol.message import Message
@@ -31,25 +30,15 @@ class MessagePanes(Vertical):
     """The panes of one message. A selection in the fields is shown in the bytes, and back."""
 
     def __init__(self, inspection: Inspection) -> None:
-        super().__init__(id="lower")
         self._inspection = inspection
         self.fields = FieldTree(id="field-tree")
         self.bytes = BytePane(id="byte-pane")
-        self.details = Horizontal(id="details")
         self.title = Line(id="message-title")
         self._why, self._note = Line(id="message-finding"), Line(id="message-note")
-        self._between = Line(id="byte-divider")
+        divider = Line(id="byte-divider")
+        self.details = Horizontal(self.fields, divider, self.bytes, id="details")
+        super().__init__(self.title, self._why, self._note, self.details, id="lower")
         self._row, self._title = 0, ""
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the panes."""
-        yield self.title
-        yield self._why
-        yield self._note
-        with self.details:
-            yield self.fields
-            yield self._between
-            yield self.bytes
 
     def show(self, row: int, message: Message | None, links: dict[str, Link], title: str) -> None:
         """Shows another message."""

@@ -12,7 +12,6 @@ import numpy as np
 from rich.style import Style
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
@@ -76,26 +75,18 @@ class OverviewView(View):
     """Parts that each lead to another view."""
 
     def __init__(self, host: Navigation) -> None:
-        super().__init__(host, "overview")
         self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
         self.findings = FindingList(is_alone=True, id="overview-findings")
         self.map = VbucketMap(id="overview-map")
         self.rate = Rate(id="overview-rate")
         self.connections = ConnectionList(id="overview-connections")
         self._parts: Sequence[LineView] = (self.findings, self.map, self.connections)
+        said, map_, chart_, talks_ = self._said, self.map, self.rate, self.connections
+        super().__init__(host, "overview", said, self.findings, map_, self._legend, chart_, talks_)
         self._here: LineView = self.findings
         self._verdict_text = Text()
         self._shown = Results()
         self._talks: Sequence[Talk] = ()
-
-    def compose(self) -> ComposeResult:
-        """Yields the parts."""
-        yield self._said
-        yield self.findings
-        yield self.map
-        yield self._legend
-        yield self.rate
-        yield self.connections
 
     @property
     def keyboard(self) -> LineView:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
@@ -58,17 +57,18 @@ class PacketsView(View):
     """The list above, fields and bytes below or beside it."""
 
     def __init__(self, host: Navigation, bar: FilterBar) -> None:
-        super().__init__(host, "packets")
         self._inspection = host.inspection
         self.bar = bar
         self.list = PacketList(self._inspection, id="packet-list")
+        self.panes = MessagePanes(self._inspection)
+        self.fields, self.bytes = self.panes.fields, self.panes.bytes
+        self._heading, beside = Line(id="list-heading"), Line(id="list-divider")
+        upper = Vertical(self._heading, self.list, id="upper")
+        self.split = Container(upper, beside, self.panes, id="split")
+        super().__init__(host, "packets", bar, bar.completions, bar.pointer, self.split)
         self.filtering = Filtering(self.list, bar, host)
         self.search = Search(self.list, host)
         self._reading, self._link = Task(host), Task(host)
-        self.panes = MessagePanes(self._inspection)
-        self.fields, self.bytes = self.panes.fields, self.panes.bytes
-        self.split, self._upper = Container(id="split"), Vertical(id="upper")
-        self._heading, self._beside = Line(id="list-heading"), Line(id="list-divider")
         self._talk = self._before = ""
         """The filter of the last conversation that was followed, and the filter before it."""
         self.is_visited = False
@@ -79,18 +79,6 @@ class PacketsView(View):
         """Names of fields; the next message that is shown has the cursor on the first of them that
         it has.
         """
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the view."""
-        yield self.bar
-        yield self.bar.completions
-        yield self.bar.pointer
-        with self.split:
-            with self._upper:
-                yield self._heading
-                yield self.list
-            yield self._beside
-            yield self.panes
 
     @property
     def keyboard(self) -> PacketList:

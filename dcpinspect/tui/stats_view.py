@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -115,12 +114,8 @@ class StatsView(View, VerticalScroll, can_focus=True, inherit_bindings=False):
     """What came over time, then the tables of ``dcpinspect stats`` and of ``--stats``."""
 
     def __init__(self, host: Navigation) -> None:
-        super().__init__(host, "stats")
         self._text = Static(id="stats-text")
-
-    def compose(self) -> ComposeResult:
-        """Yields the only widget, a text that scrolls."""
-        yield self._text
+        super().__init__(host, "stats", self._text)
 
     def arrive(self) -> None:
         """Draws the results so far."""

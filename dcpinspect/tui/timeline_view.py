@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
@@ -47,19 +46,12 @@ class TimelineView(View):
     """The streams, where ← and → move, and what happened in order, where ↑ and ↓ move."""
 
     def __init__(self, host: Navigation) -> None:
-        super().__init__(host, "timeline")
         self.lanes, self.events = Timeline(id="lanes"), EventList(id="events")
+        self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
+        super().__init__(host, "timeline", self.lanes, self._legend, self._spoken, self.events)
         self._reading = Task(host)
         self._request = _Request(0)
         """The latest request."""
-        self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the view."""
-        yield self.lanes
-        yield self._legend
-        yield self._spoken
-        yield self.events
 
     def fit(self) -> None:
         """Explains the signs that are drawn, and gives the lanes what they need of what whole events

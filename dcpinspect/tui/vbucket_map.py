@@ -90,7 +90,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """The vbucket that the cursor was moved to, at first the worst; it stays when cells change."""
     _numbers: Sequence[int] = ()
     """Vbuckets of the cells, rising; the worst first where they have words."""
-    _worst: Sequence[int] = ()
+    items: Sequence[int] = ()
     """Vbucket of each cell that has the worst state."""
     _empty = ""
     """What stands in place of cells."""
@@ -115,7 +115,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         if self.form.has_words:
             numbers = sorted(numbers, key=self.cells.rank, reverse=True)
         share, self._numbers = self.form.each, numbers
-        self._worst = [
+        self.items = [
             max(numbers[start : start + share], key=self.cells.rank)
             for start in range(0, len(numbers), share)
         ]
@@ -142,11 +142,6 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     # -- the cursor
 
     @property
-    def count(self) -> int:
-        """Number of cells."""
-        return len(self._worst)
-
-    @property
     def across(self) -> int:
         """Number of cells in a line."""
         return self.form.across
@@ -156,12 +151,12 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         """The vbucket under the cursor; of several in a cell, the one moved to, or the worst."""
         if self._vbucket is not None and self.at == self._place_of(self._vbucket):
             return self._vbucket
-        return self._worst[self.at] if self.at < len(self._worst) else 0
+        return self.items[self.at] if self.at < len(self.items) else 0
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a cell."""
-        if self._worst:
-            self._vbucket = self._worst[max(0, min(place, self.count - 1))]
+        if self.items:
+            self._vbucket = self.items[max(0, min(place, self.count - 1))]
             super().set_cursor(place)
 
     def move_to(self, vbucket: int) -> None:
@@ -213,7 +208,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         return self.drawn(*pieces)
 
     def _cell(self, place: int, part: int, base: Style) -> list[Piece]:
-        number, wide = self._worst[place], self.form.wide
+        number, wide = self.items[place], self.form.wide
         bar_width = max(1, wide - 1)
         gap = [(" " * (wide - bar_width), base)]
         cell_style = base + self.cursor_style() if place == self.at and self.has_focus else base

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -42,22 +41,13 @@ class VbucketsView(View):
     """One of the forms, what its signs mean, and words about what is under the cursor."""
 
     def __init__(self, host: Navigation) -> None:
-        super().__init__(host, "vbuckets")
+        self._legend, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-about")
+        self._side = VerticalScroll(self._legend, self._about, id="vbuckets-side", can_focus=False)
+        self.map, self.heat = VbucketMap(id="map"), HeatMap(id="heat")
+        super().__init__(host, "vbuckets", self.map, self.heat, self._side)
         self._is_over_time = False
         """Whether the user wants to see many vbuckets over time."""
-        self.map = VbucketMap(id="map")
-        self.heat = HeatMap(id="heat")
-        self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
-        self._legend, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-about")
         self._shown: Results | None = None
-
-    def compose(self) -> ComposeResult:
-        """Yields the widgets of the view."""
-        yield self.map
-        yield self.heat
-        with self._side:
-            yield self._legend
-            yield self._about
 
     @property
     def form(self) -> Literal["map", "heat"]:

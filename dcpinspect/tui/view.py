@@ -44,9 +44,9 @@ class View(Widget):
 
     DEFAULT_CSS = "View { width: 1fr; height: 1fr; layout: vertical; overflow: hidden hidden; }"
 
-    def __init__(self, host: Navigation, name: str) -> None:
-        """Makes the view. ``host``: the holder of the views, which leads to other views."""
-        super().__init__(id=name)
+    def __init__(self, host: Navigation, name: str, *parts: Widget) -> None:
+        """Makes the view of its parts. ``host``: the holder of the views, which leads to others."""
+        super().__init__(*parts, id=name)
         self.host = host
 
     @property

@@ -232,7 +232,7 @@ def test_values_are_taken_apart_and_copied() -> None:
         assert "xattrs (unpacked)" in screen(app)
         assert '"customer": "customer::0259"' in screen(app)
         fields = app.packets.fields
-        (line,) = [one for one in fields._entries if '"sku": "apple-000"' in one.text]
+        (line,) = [one for one in fields.items if '"sku": "apple-000"' in one.text]
         fields.move_to(line.path)
         await press(app, pilot, "y")
         assert app.clipboard == '"sku": "apple-000",'

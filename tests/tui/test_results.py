@@ -228,7 +228,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         (number,) = numbers
         app.navigation.to_vbucket(17)
         await settled(app, pilot)
-        events = app.navigation.timeline.events._events
+        events = app.navigation.timeline.events.items
         found = {(told.row, told.track) for told in events if told.finding == number}
         assert found == {(39, 0)}
         assert "findings" in screen(app)

@@ -215,7 +215,7 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(48)
         await settled(app, pilot)
-        told = [one.event for one in app.navigation.timeline.events._events]
+        told = [one.event for one in app.navigation.timeline.events.items]
         cause = next(at for at, one in enumerate(told) if "rollback-not-followed" in one.text)
         assert told[cause].sign == app.glyphs.error
         assert (told[cause + 1].sign, told[cause + 1].row) == (app.glyphs.effect, 31)

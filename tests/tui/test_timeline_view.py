@@ -159,7 +159,7 @@ def test_events_are_wrapped_where_there_is_room_and_all_have_a_time() -> None:
         lines = screen(app).splitlines()
         events = lines[next(i for i, line in enumerate(lines) if "Stream Event" in line) + 1 :]
         assert not any("…" in line for line in events)
-        assert all(event.event.time_ns for event in app.navigation.timeline.events._events)
+        assert all(event.event.time_ns for event in app.navigation.timeline.events.items)
 
     play("orphans.pcap", scene)
 
