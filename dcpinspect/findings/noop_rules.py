@@ -210,7 +210,9 @@ def _unanswered(
                 if is_given_up
                 else ""
             )
-            message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
+            message = (
+                f"noop with opaque {_hex(noop.opaque)} unanswered for {duration(waited)}{then}"
+            )
             severity: Severity = "error" if is_given_up else "warning"
             noop_place = context.report_place(link.number, noop.place)
             cause = _since(link, peer, noop_place)
@@ -250,7 +252,7 @@ def _overdue(
         evidence = [context.report_place(link.number, event.at)]
         if event.other.row:
             evidence.append(context.report_place(link.number, event.other, of_consumer=True))
-        message = f"noop {_hex(event.opaque)} unanswered for {duration(waited)}"
+        message = f"noop with opaque {_hex(event.opaque)} unanswered for {duration(waited)}"
         message += ", then answered" if event.other.row else ""
         times = _times(event, events, examples.count)
         cause = GOES_ON if event.other.row else _since(link, peer, event.at)

@@ -448,7 +448,9 @@ def _refused(
         fault = filter_fault(
             context.value(number), has_collections=context.has_collections(stream.connection)
         )
-        reason, advice = fault or (reason, advice)
+    elif status == Status.DCP_STREAM_ID_INVALID:
+        fault = _stream_id_fault(context, number)
+    reason, advice = fault or (reason, advice)
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         reason += "; it sent a cluster map" * (stream.vbucket in session.redirects)
@@ -468,6 +470,28 @@ def _refused(
         next=advice,
         severity="note" if may_have_passed else _STATUS_SEVERITY.get(status, "warning"),
     )
+
+
+def _stream_id_fault(context: Context, number: int) -> tuple[str, str] | None:
+    """Returns what is wrong with the stream-id of a refused request, and what to do; None where the
+    capture does not show it.
+    """
+    stream, value = context.streams[number], context.value(number)
+    has_control = ("enable_stream_id", "true") in context.session(stream.connection).accepted
+    if value is not None and "sid" in value and not has_control:
+        return (
+            "it names a stream-id, but enable_stream_id is not on",
+            "report the client's version to its author; it has to turn on 'enable_stream_id' before it "
+            "names stream-ids",
+        )
+    has_no_value = stream.request.is_captured and stream.request.filter == -1
+    if has_no_value or (value is not None and "sid" not in value):
+        return (
+            "it names no stream-id, but enable_stream_id is on",
+            "report the client's version to its author; once 'enable_stream_id' is on, each stream "
+            "request has to name a stream-id",
+        )
+    return None
 
 
 def _specific_fault(

@@ -287,6 +287,8 @@ def _reason_given(message: SessionMessage) -> None:
     reason = member(error, "context") if isinstance(error, dict) else None
     if not reason or batch.redactor is not None or len(reasons) >= _MOST:
         return
+    if reason.lower().replace(" ", "_") == status_name(message.specific):
+        return  # the status says as much
     clipped = clip(escape_rest(reason[:MOST_TEXT]).replace('"', "'"), _MOST_REASON)
     side = SIDES[int(batch.direction[index])]
     for row in (message.row, batch.request_row.value_at(index)):

@@ -40,6 +40,8 @@ _SHARE = 20
 """Before results are worked out again, reading goes on for at least this many times the processor
 time that working them out took.
 """
+_TELL_WHY = ("wrong-port", "tls-without-key")
+"""Rules whose advice is what to try where there is no message."""
 _SOON = 0.5
 """Seconds after which results are worked out for the first time."""
 
@@ -206,7 +208,7 @@ class Inspection:
             FindingMarks.of(findings, bear, self.store),
         )
         if is_whole and not self.store.rows:  # before the results, with which it is shown
-            is_told = any(finding.rule == "wrong-port" for finding in findings)
+            is_told = any(finding.rule in _TELL_WHY for finding in findings)
             self.nothing = for_keys(why_nothing(self.reading, advises_elsewhere=is_told))
         with self._choosing:
             self.everything = everything

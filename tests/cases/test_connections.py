@@ -62,7 +62,7 @@ def test_12_a_noop_that_is_not_answered(tmp_path: Path) -> None:
     assert found.severity == "error"
     assert (
         found.message
-        == "noop 0x00000011 unanswered for 20.0 s, then the server closed the connection"
+        == "noop with opaque 0x00000011 unanswered for 20.0 s, then the server closed the connection"
     )
     assert case.shows("noop-unanswered") == ["noop"]
     assert found.next == (

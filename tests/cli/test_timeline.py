@@ -65,7 +65,7 @@ def test_events_have_the_colour_of_what_went_wrong(capsys: pytest.CaptureFixture
     assert colour(rollback, "must be discarded") == "35"
     assert colour(rollback, "request from 60: rollback") == "1;35"
     assert colour(rollback, "request from 50: accepted") == "1;36"
-    assert colour(rollback, "20 gaps, 20 seqnos") == "90"
+    assert colour(rollback, "20 gaps, 20 of the seqnos") == "90"
     assert colour(rollback, "reset by the server") == "90"
     assert colour(rollback, "stream end: closed, after") == "90"
     assert colour(refused, "request from 20: refused") == "1;91"

@@ -67,7 +67,7 @@ def test_a_noop_that_is_never_answered() -> None:
     assert (found.rule, found.severity, found.message) == (
         "noop-unanswered",
         "warning",
-        "noop 0x00000009 unanswered for 6.0 s",
+        "noop with opaque 0x00000009 unanswered for 6.0 s",
     )
     assert [place.direction for place in found.places] == ["s2c"]
 
@@ -108,8 +108,8 @@ def test_inside_tls_a_noop_counts_from_when_it_arrives_too(tmp_path: Path) -> No
         if captured[number + 2].time_ns - one.time_ns > 5e9
     )
     for after_s, expected in (
-        ((), ["noop 0x00000009 unanswered for 9.0 s"]),
-        ((0.3, 0.9, 2.1), ["noop 0x00000009 unanswered for 6.9 s"]),
+        ((), ["noop with opaque 0x00000009 unanswered for 9.0 s"]),
+        ((0.3, 0.9, 2.1), ["noop with opaque 0x00000009 unanswered for 6.9 s"]),
         ((0.3, 0.9, 2.1, 4.5), []),
     ):
         seen = sent_again(captured, noop, *after_s) if after_s else captured
@@ -138,7 +138,9 @@ def test_and_in_a_capture_that_begins_inside_the_connection(before: int) -> None
             talk.wait(1)
             talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=seqno))
         found = [one.message for one in check(talk) if one.rule == "noop-unanswered"]
-        assert found == ([] if is_answered else ["noop 0x00000009 unanswered for 8.0 s"])
+        assert found == (
+            [] if is_answered else ["noop with opaque 0x00000009 unanswered for 8.0 s"]
+        )
 
 
 def test_a_noop_that_is_answered_late() -> None:
@@ -149,7 +151,7 @@ def test_a_noop_that_is_answered_late() -> None:
     (found,) = check(talk)
     assert (found.rule, found.message) == (
         "noop-unanswered",
-        "noop 0x00000009 unanswered for 7.0 s, then answered",
+        "noop with opaque 0x00000009 unanswered for 7.0 s, then answered",
     )
     assert found.over == "recovered"
     assert [place.direction for place in found.places] == ["s2c", "c2s"]
@@ -165,7 +167,7 @@ def test_a_late_answer_is_told_also_after_slow_ones() -> None:
     talk.wait(7)
     answer(talk, 9)
     (found,) = check(talk)
-    assert found.message == "noop 0x00000009 unanswered for 7.0 s, then answered"
+    assert found.message == "noop with opaque 0x00000009 unanswered for 7.0 s, then answered"
 
 
 @pytest.mark.parametrize("years", [20, 56])
@@ -188,7 +190,7 @@ def test_a_noop_that_is_never_answered_is_no_recovery_of_one_that_was() -> None:
     ask(talk, 9)
     go_on(talk, 80)
     (found,) = check(talk)
-    assert (found.message, found.count) == ("noop 0x00000009 unanswered for 80.0 s", 2)
+    assert (found.message, found.count) == ("noop with opaque 0x00000009 unanswered for 80.0 s", 2)
     assert found.over == "open"
 
 
@@ -199,7 +201,7 @@ def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("noop-unanswered", "error")
     assert (
-        found.message == "noop 0x00000009 unanswered for 6.0 s, then the server "
+        found.message == "noop with opaque 0x00000009 unanswered for 6.0 s, then the server "
         f"{'reset' if abort else 'closed'} the connection"
     )
 
@@ -208,7 +210,10 @@ def test_a_producer_that_closes_before_the_next_noop_is_due_does_so_for_another_
     talk = unanswered(6, "20")
     talk.close("server")
     (found,) = check(talk)
-    assert (found.severity, found.message) == ("warning", "noop 0x00000009 unanswered for 6.0 s")
+    assert (found.severity, found.message) == (
+        "warning",
+        "noop with opaque 0x00000009 unanswered for 6.0 s",
+    )
 
 
 def test_it_is_none_where_the_client_closes() -> None:
@@ -780,7 +785,9 @@ def test_a_noop_cannot_be_answered_before_it_arrives() -> None:
     ):
         seen = sent_again(captured, -4, *again) if again else captured
         assert [one.message for one in found_in(seen, rules=NOOPS)] == (
-            [f"noop 0x00000009 unanswered for {message}, then answered"] if message else []
+            [f"noop with opaque 0x00000009 unanswered for {message}, then answered"]
+            if message
+            else []
         )
 
 

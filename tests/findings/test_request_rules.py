@@ -1020,6 +1020,24 @@ def test_other_refused_requests_are_told_by_their_status(value: dict[str, Any] |
     )
 
 
+@pytest.mark.parametrize(
+    ("is_on", "value", "says"),
+    [
+        (False, {"sid": 4}, "it names a stream-id, but enable_stream_id is not on"),
+        (True, None, "it names no stream-id, but enable_stream_id is on"),
+        (True, {"collections": ["8"]}, "it names no stream-id, but enable_stream_id is on"),
+        (True, {"sid": 0}, "a stream-id without enable_stream_id, or none with it"),
+    ],
+)
+def test_what_is_wrong_with_a_stream_id(
+    value: dict[str, Any] | None, says: str, *, is_on: bool
+) -> None:
+    talk = opened(enable_stream_id="true") if is_on else opened()
+    talk.stream(80, value=value, status=Status.DCP_STREAM_ID_INVALID)
+    (found,) = warnings(talk)
+    assert found.message == f"stream request refused: dcp_stream_id_invalid, {says}"
+
+
 def test_a_collection_named_twice_is_legal_where_the_server_takes_it() -> None:
     talk = opened()
     talk.stream(80, value={"collections": ["8", "8"]})
@@ -1047,6 +1065,14 @@ def test_what_a_server_says_of_a_refusal_is_quoted_and_nothing_else_is_guessed()
     assert found.next.endswith("a client has to change in the request what the answer names")
     (one,) = warnings(refused_because("too many", flags=["to-latest", "cache-transfer"]))
     assert (one.rule, one.message[-28:]) == ("flag-combination", '; the server says "too many"')
+
+
+def test_words_that_only_name_the_status_are_not_quoted() -> None:
+    talk = opened()
+    reply = {"value": b'{"error": {"context": "Unknown collection"}}', "datatype": 1}
+    talk.stream(7, status=Status.UNKNOWN_COLLECTION, reply=reply, value={"collections": ["8"]})
+    (found,) = warnings(talk)
+    assert "the server says" not in found.message
 
 
 def test_a_reason_that_is_long_or_steers_the_terminal_is_clipped_and_escaped() -> None:

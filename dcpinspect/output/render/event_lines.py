@@ -562,12 +562,10 @@ def _gaps_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:
     gaps = [event.gap for event in run if event.gap is not None]
     first, last = gaps[0], gaps[-1]
     # the cause stands early, as the end of the line may be cut
-    span = (
-        f"{sum(gap['width'] for gap in gaps)} seqnos between {first['after_seqno']} and "
-        f"{last['before_seqno']}"
-    )
+    seqnos = range_text(first["after_seqno"] + 1, last["before_seqno"] - 1)
+    span = f"{sum(gap['width'] for gap in gaps)} of the seqnos {seqnos}"
     same = all(gap["evidence"] == first["evidence"] for gap in gaps)
-    whose_evidence = "" if same else ", the first"
+    whose_evidence = "" if same else "; the first"
     text = f"{len(run)} gaps, {span}, {first['cause']}{whose_evidence}: {first['evidence']}"
     return run[0]._replace(text=text)
 

@@ -55,8 +55,8 @@ _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE, _MORE_ADVICE = "check --all shows everything; ", "check --all has 'next' of {} more; "
 _COUNTED, _BRIEF, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
-"""How much is said of a finding: only counted by rule, a sentence without the connection if that saves
-a line, a sentence, sentence and advice, also its time, everything.
+"""How much is said of a finding: only counted by rule, a sentence with its place in fewer letters if
+that saves a line, a sentence, sentence and advice, also its time, everything.
 """
 _FOLDING: tuple[dict[str, int], ...] = (
     *({}, {"note": _BRIEF}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _SENTENCE}),
@@ -290,8 +290,8 @@ class _Page:
         return ", ".join(filter(None, [self._file_of(finding), where]))
 
     def _headline(self, finding: Finding, level: int) -> list[str]:
-        """Returns what happened, and in short forms where: in the briefest one without the connection, if
-        that saves a line.
+        """Returns what happened, and in short forms where: in the briefest one in fewer letters, if that
+        saves a line.
         """
         glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
         headline = by_packets(
@@ -300,8 +300,9 @@ class _Page:
         is_short = level in (_BRIEF, _SENTENCE, _ADVICE)
         locations = [
             f" ({place_text})" if is_short and place_text else ""
-            for where in (place_of(finding), _vbuckets_of(finding))
-            if where == place_of(finding) or (where and level == _BRIEF)
+            for where in (place_of(finding), re.sub("connections?", "con", place_of(finding)))[
+                : 1 + (level == _BRIEF)
+            ]
             for place_text in [self._place_text(finding, where)]
         ]
         forms = (list(self.wrapped(headline + text, "", "    ")) for text in locations)

@@ -45,7 +45,7 @@ def test_a_story_is_told_in_order_of_rows() -> None:
 def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
     first, _ = twice()
     shown = texts(first, fold=True)
-    assert shown[2] == f"8 gap: 2 gaps, 6 seqnos between 0 and 9, deduplicated: {DISK}"
+    assert shown[2] == f"8 gap: 2 gaps, 6 of the seqnos 1–8, deduplicated: {DISK}"
     assert len(shown) == len(texts(first)) - 1
     talk = opened()
     stream = talk.stream(7)
@@ -55,7 +55,7 @@ def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
     for seqno in (22, 24):  # the first gap begins before the marker, the second is within it
         stream.mutation(seqno, "k")
     told = next(text for text in texts(talk, fold=True) if " gaps, " in text)
-    assert ", deduplicated, the first: between what came before and " in told
+    assert ", deduplicated; the first: between what came before and " in told
 
 
 def test_many_complete_snapshots_in_a_row_are_one_line() -> None:
