@@ -85,21 +85,26 @@ def _named(name: str, side: str, change: Callable[[Said], list[Said] | None]) ->
     return mutation
 
 
-def _answered_twice(tape: Tape, at: int) -> list[Said] | None:
-    """The client speaks later: behind what it said last, another request may have been lost, since
-    the end of a connection that fell silent was not captured.
+def _answered_beside(answer: Callable[[Said], Said]) -> Mutation:
+    """Another answer beside that of a failover log. The client speaks later: behind what it said
+    last, another request may have been lost, since the end of a connection that fell silent was not
+    captured.
     """
-    said = tape.entries[at]
-    assert isinstance(said, Said)
-    if (said.name, said.side) != ("dcp_get_failover_log", "response"):
-        return None
-    speaks = any(
-        isinstance(one, Said)
-        and (one.connection, one.to_server) == (said.connection, not said.to_server)
-        and one.time_ns > said.time_ns + _SOON_NS
-        for one in tape.entries[at + 1 :]
-    )
-    return [said, after(said, said)] if speaks else None
+
+    def mutation(tape: Tape, at: int) -> list[Said] | None:
+        said = tape.entries[at]
+        assert isinstance(said, Said)
+        if (said.name, said.side) != ("dcp_get_failover_log", "response"):
+            return None
+        speaks = any(
+            isinstance(one, Said)
+            and (one.connection, one.to_server) == (said.connection, not said.to_server)
+            and one.time_ns > said.time_ns + _SOON_NS
+            for one in tape.entries[at + 1 :]
+        )
+        return [said, answer(said)] if speaks else None
+
+    return mutation
 
 
 def _sent_again_after_the_end(tape: Tape, at: int) -> list[Said] | None:
@@ -283,7 +288,7 @@ MUTATIONS: Mapping[str, tuple[str, Mutation]] = {
     ),
     "an answer comes twice": (
         "unmatched-response",
-        _answered_twice,
+        _answered_beside(lambda said: after(said, said)),
     ),
     "a failover log is cut": (
         "failover-log-size",
@@ -334,13 +339,8 @@ MUTATIONS: Mapping[str, tuple[str, Mutation]] = {
     ),
     "an answer that nobody waits for": (
         "unmatched-response",
-        _named(
-            "dcp_get_failover_log",
-            "response",
-            lambda said: [
-                said,
-                told(said, "dcp_get_failover_log", "response", opaque=0x0BADBAD0, status=7),
-            ],
+        _answered_beside(
+            lambda said: told(said, "dcp_get_failover_log", "response", opaque=0x0BADBAD0, status=7)
         ),
     ),
     "a connection is opened again": (
