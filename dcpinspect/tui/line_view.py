@@ -130,12 +130,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Returns how many of ``limit`` lines all places take if each is told in full, or the
         errors and warnings. ``is_brief``: all but that of the cursor with the more important ones.
         """
-        further_lines = [
-            self.in_full(number, is_brief=is_brief and number != self.at)
-            for number in range(min(self.count, limit))
-            if self.is_bad(number) or not is_bad_only
-        ]
-        return min(limit, max(1, sum(map(len, further_lines)) + len(further_lines)))
+        high = 0
+        for number in range(self.count):
+            if high >= limit:  # what does not fit need not be laid out
+                break
+            if self.is_bad(number) or not is_bad_only:
+                high += 1 + len(self.in_full(number, is_brief=is_brief and number != self.at))
+        return min(limit, max(1, high))
 
     def tell_in_full(self, spare: int = 0) -> None:
         """Tells the place of the cursor in full, and as much of the others as there is room for if

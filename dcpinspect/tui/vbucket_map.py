@@ -94,10 +94,13 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     """Vbucket of each cell that has the worst state."""
     _empty = ""
     """What stands in place of cells."""
+    _entries: Sequence[tuple[str, str, int, str]] = ()
+    """What the legend says, as ``Cells.entries`` returns it."""
 
     def show(self, results: Results) -> None:
         """Shows the results so far."""
         self.cells, self._empty = Cells(results), results.no_vbucket
+        self._entries = self.cells.entries(self._glyphs)
         if not self.is_moved:
             self._vbucket = results.worst_vbucket
         self.fit()
@@ -240,7 +243,7 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
     def legend(self, width: int) -> Text:
         """Returns what signs mean, with the number of vbuckets of each, in lines that fit."""
         entries = []
-        for sign, paint, count, words in self.cells.entries(self._glyphs):
+        for sign, paint, count, words in self._entries:
             is_letter = sign not in self._glyphs.shades
             style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
             entries.append(Text.assemble((sign, style), f" {count:,} {words}"))

@@ -68,8 +68,9 @@ class VbucketsView(View):
     def _fill(self) -> None:
         """Gives the latest results to the shown form, and to the map, which the others ask."""
         inspection, before = self.host.inspection, self.keyboard
-        self._shown = inspection.results
-        self.map.show(self._shown)
+        if self._shown is not inspection.results:
+            self._shown = inspection.results
+            self.map.show(self._shown)
         is_map = self.form == "map"
         self.map.display, self.heat.display = is_map, not is_map
         self.set_class(not is_map, "-heat")
