@@ -447,7 +447,7 @@ def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:
     """Yields each snapshot of a stream, and what came of it in words."""
     rows = story.snapshots.row_dicts()
     begins = [row["row"] for row in rows]
-    missing: dict[int, list[tuple[int, int, str]]] = {}
+    missing: dict[int, list[tuple[int, int]]] = {}
     lost_gaps = np.flatnonzero(np.isin(story.cause, (LOSS, UNEXPLAINED))).tolist()
     gap_rows = story.gap_rows.tolist() if lost_gaps else []
     for number in lost_gaps:
@@ -458,24 +458,17 @@ def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:
                 first = max(first, rows[index]["start_seqno"])
                 last = min(last, rows[index]["end_seqno"])
             if first <= last:
-                cause = CAUSES[int(story.cause[number])]
-                missing.setdefault(index, []).append((first, last, cause))
+                missing.setdefault(index, []).append((first, last))
     in_order = np.argsort(story.item_row, kind="stable")
     borders = np.searchsorted(story.item_row[in_order], [*begins, np.iinfo(np.int64).max])
     for index, row in enumerate(rows):
         state = row["state"]
         if index in missing and state.startswith("complete"):
-            state = f"{state}, but {_lacks(missing[index])}"
+            (first, last), *others = missing[index]
+            more = sum(high - low + 1 for low, high in others)
+            state += f" without {seqnos_text(first, last)}"
+            state += f" and {more:,} more" if more else ""
         yield row, f"{state}, {_came(row, story, in_order[borders[index] : borders[index + 1]])}"
-
-
-def _lacks(gaps: Sequence[tuple[int, int, str]]) -> str:
-    """Says which seqnos did not come, and why."""
-    (first, last, _), more = gaps[0], sum(last - first + 1 for first, last, _ in gaps[1:])
-    causes = ", ".join(dict.fromkeys(cause for _, _, cause in gaps))
-    return (
-        f"{seqnos_text(first, last)}{f' and {more:,} more' if more else ''} did not come ({causes})"
-    )
 
 
 def _came(row: Mapping[str, Any], story: StreamStory, entries: IntArray) -> str:
