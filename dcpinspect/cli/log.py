@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
@@ -15,6 +16,7 @@ from dcpinspect.cli import options
 from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DamagedCapture
+from dcpinspect.text import counted, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,13 +61,27 @@ def log(
         )
     with result.target(format_, (), files) as target:
         if len(records) or not format_.is_text:
-            view.write(target, records, format_)
+            selected = view.selection.matching(records)
+            view.write_rows(target, selected, format_)
+            if format_.is_text and view.columns is None:
+                width = table.width or target.width()
+                target.write_piece(_sums(selected.values("event"), width))
     if left_out:
         complain(
             f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer "
             "files at once"
         )
     return remarks(readings, stats=stats)
+
+
+def _sums(events: Sequence[str], width: int | None) -> str:
+    """Returns lines that count the events that the rules about logs judge; none without any."""
+    from dcpinspect.output.render.record_lines import OF_EVENTS  # deferred: it needs Arrow
+
+    judged = Counter(event for event in events if event in OF_EVENTS)
+    counts = ", ".join(f"{count} {event}" for event, count in judged.most_common())
+    text = f"{counted(len(events), 'record')}: {counts}; check --log says what to do"
+    return "\n".join([*wrap(text, width, "  "), ""]) if judged else ""
 
 
 def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:

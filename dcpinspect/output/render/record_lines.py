@@ -120,7 +120,7 @@ _LOUD = {
     "open": "severity-warning",
 }
 """Colours of words that the palette has under another name."""
-_OF_EVENTS = {
+OF_EVENTS = {
     **dict.fromkeys(words_of("rollback stream-refused message-refused"), "severity-warning"),
     **dict.fromkeys(words_of("slow-stream buffer-full disconnect"), "severity-warning"),
     "request-refused": "severity-note",
@@ -155,7 +155,7 @@ def _paint_of(name: str, text: str) -> str:
     if (paint := f"{_GROUPS.get(name)}-{word}") in PAINTS:
         return paint
     if name == "event":
-        return _OF_EVENTS.get(text, "")
+        return OF_EVENTS.get(text, "")
     return _LOUD.get(text, "") if name in ("answer", "state") else ""
 
 
