@@ -186,7 +186,9 @@ class Pairing(Watcher):
         self._unmatched: PerConnection[_Key, list[MessagePlace]] = PerConnection()
         self._unmatched_count = 0
         self._slowest: PerConnection[tuple[int, int], list[tuple[int, int]]] = PerConnection()
-        """By connection and opcode: (time of the answer, its delay), each slower than before."""
+        """By connection and opcode: (time of the answer, its delay), each slower than before, and
+        slow enough to count.
+        """
         self._latest = np.zeros(0, np.int64)
         """Time of the latest message of each direction; two elements for each connection."""
         self._takeover: PerConnection[tuple[int, int], tuple[PendingRequest, int]] = PerConnection()
@@ -264,8 +266,8 @@ class Pairing(Watcher):
     def _time(self, batch: MessageBatch, rows: RowNumbers) -> None:
         took = batch.rtt_ns.values[rows].astype(np.int64)
         for key, indices in by_value(batch.connection[rows] * 256 + batch.decoded.opcode[rows]):
-            slowest_times = self._slowest.setdefault((key // 256, key % 256), [])
-            before = slowest_times[-1][1] if slowest_times else -1
+            slowest_times = self._slowest.get((key // 256, key % 256), [])
+            before = slowest_times[-1][1] if slowest_times else LEAST_WAIT_NS // 10
             slowest = np.maximum.accumulate(took[indices])
             if slowest[-1] <= before:
                 continue
@@ -273,6 +275,7 @@ class Pairing(Watcher):
             slowest_times += zip(
                 batch.time_ns[rows[indices[rises]]].tolist(), slowest[rises].tolist(), strict=True
             )
+            self._slowest[key // 256, key % 256] = slowest_times
 
     def _pending_request(self, batch: MessageBatch, index: int) -> PendingRequest:
         opcode = int(batch.decoded.opcode[index])

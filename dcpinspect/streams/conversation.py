@@ -136,7 +136,10 @@ class Conversation(Portable):
 
     def session_of(self, connection: int) -> Session:
         """Returns the session of a connection, a new one if it has none."""
-        return self.sessions.setdefault(connection, Session())
+        session = self.sessions.get(connection)
+        if session is None:
+            session = self.sessions[connection] = Session()
+        return session
 
     def feed(self, batch: MessageBatch) -> list[Fact]:
         """Takes the messages of a batch, and returns the facts that the kernel needs, in row order.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.findings.pairing import RULES
+from dcpinspect.findings.pairing import RULES, Pairing
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.reading import Reading
 from tests.captures import field
@@ -91,6 +91,23 @@ def test_ten_times_the_slowest_answer_before_is_waited_for() -> None:
         talk.wait(3)
         talk.noop()
         assert len(found(talk)) == expected
+
+
+@pytest.mark.parametrize(("slow", "kept"), [(0.01, 0), (0.03, 1)])
+def test_answers_that_are_too_quick_to_count_take_no_memory(
+    slow: float, kept: int, tmp_path: Path
+) -> None:
+    talk = opened()
+    talk.send("client", encode("dcp_control", opaque=5, key="enable_noop", value="true"))
+    talk.wait(slow)
+    talk.answer("dcp_control", 5)
+    with Reading([str(written(tmp_path, packets(talk), "a.pcap"))]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+    assert reading.checker is not None
+    (pairing,) = (one for one in reading.checker._watchers.values() if isinstance(one, Pairing))
+    assert len(pairing._slowest) == kept
 
 
 def test_nothing_is_missing_merely_because_the_capture_ends() -> None:
