@@ -135,8 +135,8 @@ class Decoded:
                 if field.name == name:
                     return field.value
         raise KeyError(
-            f"{escape(name)}: {self.message.name} has no such "
-            f"field{did_you_mean(name, dict.fromkeys(self._names))}"
+            f"{escape(str(name))}: {self.message.name} has no such "
+            f"field{did_you_mean(str(name), dict.fromkeys(self._names))}"
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -271,9 +271,10 @@ class Recording:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)
         self._keys = KeyLog(
-            _paths(keylog, "keylog"), search=SEARCH if tls_search is None else tls_search
+            _paths(keylog, "keylog"),
+            search=SEARCH if tls_search is None else _integer(tls_search, "tls_search", 0),
         )
-        self._keep = KEEP if keep is None else keep
+        self._keep = KEEP if keep is None else _integer(keep, "keep", 0, "number of bytes")
         self._redactor = redactor
         self._store: Store | None = None
         self._filling: Generator[MessageBatch, None, None] | None = None
@@ -355,9 +356,8 @@ class Recording:
             else self._stored_batches(self._store, names, filter_rows)
         )
         if limit is not None:
-            if _integer(limit, "limit") < 0:
-                raise UsageError(f"limit {limit}: give a number of rows, 0 or more")
-            batches = _first(batches, min(limit, sys.maxsize)) if limit else iter(())
+            most = min(_integer(limit, "limit", 0, "number of rows"), sys.maxsize)
+            batches = _first(batches, most) if most else iter(())
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
@@ -434,10 +434,10 @@ class Recording:
         from dcpinspect.output.report.written import format_of, written
         from dcpinspect.output.statistics import Statistics
 
-        format_ = format_of(os.fspath(path))
-        redactor = (
-            Redactor(None if redact_salt is None else redact_salt.encode()) if redact else None
-        )
+        name = _path(path, "report")
+        format_ = format_of(name)
+        salt = None if redact_salt is None else _text(redact_salt, "redact_salt")
+        redactor = Redactor(salt) if redact else None
         if redact and self._is_pipe:
             raise UsageError(
                 "report: what came from a pipe was checked before; record it to a file to redact it"
@@ -454,7 +454,7 @@ class Recording:
                 with reading:
                     for batch in store.fill(reading):
                         statistics.feed(batch)
-            with AtomicFile(os.fspath(path)) as file:
+            with AtomicFile(name) as file:
                 file.write_piece(written(format_, of_reading(reading, store, statistics.charts)))
 
     def gather(self, goes_on: Callable[[float], bool] = lambda _: True) -> None:
@@ -715,24 +715,37 @@ def _names(columns: Iterable[str] | None) -> list[str]:
     return names
 
 
+def _path(name: Any, parameter: str, more: str = "") -> str:
+    """Returns the name of a file. ``more``: what may stand for one. Raises UsageError."""
+    if not isinstance(name, str | os.PathLike) or not isinstance(path := os.fspath(name), str):
+        raise UsageError(f"{parameter} {escape(repr(name))}: give the name of a file{more}")
+    return path
+
+
 def _paths(names: Name | Sequence[Name], parameter: str) -> list[str]:
     """Returns the names of files. Raises UsageError."""
-    try:
-        return [
-            os.fspath(name) for name in ([names] if isinstance(names, str | os.PathLike) else names)
-        ]
-    except TypeError:
-        raise UsageError(
-            f"{parameter} {escape(repr(names))}: give the name of a file, or a list of names"
-        ) from None
+    is_one = isinstance(names, str | bytes | os.PathLike) or hasattr(names, "read")
+    listed = [names] if is_one or not isinstance(names, Iterable) else names
+    return [_path(name, parameter, ", or a list of names") for name in listed]
 
 
-def _integer(number: Any, parameter: str) -> int:
-    """Returns a whole number of any type. Raises UsageError."""
+def _integer(number: Any, parameter: str, least: int | None = None, what: str = "number") -> int:
+    """Returns a whole number of any type, which is not below ``least``. Raises UsageError."""
     try:
-        return operator.index(number)
+        whole = operator.index(number)
     except TypeError:
         raise UsageError(f"{parameter} {escape(repr(number))}: give a whole number") from None
+    if least is not None and whole < least:
+        raise UsageError(f"{parameter} {whole}: give a {what}, {least} or more")
+    return whole
+
+
+def _text(text: Any, parameter: str) -> bytes:
+    """Returns a text in UTF-8. Raises UsageError."""
+    try:
+        return str.encode(text)
+    except (TypeError, UnicodeEncodeError):
+        raise UsageError(f"{parameter} {escape(repr(text))}: give a text") from None
 
 
 def _ports(ports: Port | Sequence[Port] | None) -> tuple[list[int], bool]:

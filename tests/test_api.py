@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import pickle
@@ -491,6 +492,33 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
             UsageError,
             "keylog 5: give the name of a file, or a list",
         ),
+        (
+            lambda: dcpinspect.open(io.BytesIO(b"x")),  # type: ignore[arg-type]
+            UsageError,
+            "BytesIO object at 0x",
+        ),
+        (lambda: dcpinspect.open(b"x.pcap"), UsageError, "open b'x.pcap': give the name of a file"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open([b"x.pcap"]), UsageError, "open b'x.pcap': give the name of a"),  # type: ignore[list-item]
+        (lambda: dcpinspect.open(TOUR).report(5), UsageError, "report 5: give the name of a file"),  # type: ignore[arg-type]
+        (
+            lambda: dcpinspect.open(TOUR).report("x.md", redact=True, redact_salt=5),  # type: ignore[arg-type]
+            UsageError,
+            "redact_salt 5: give a text",
+        ),
+        (
+            lambda: dcpinspect.open(TOUR).report("x.md", redact=True, redact_salt="\ud800"),
+            UsageError,
+            "ud800': give a text",
+        ),
+        (lambda: dcpinspect.open(TOUR, keep="x"), UsageError, "keep 'x': give a whole number"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR, keep=-1), UsageError, "keep -1: give a number of bytes, 0"),
+        (
+            lambda: dcpinspect.open(TOUR, tls_search=float("nan")),  # type: ignore[arg-type]
+            UsageError,
+            "tls_search nan: give a whole number",
+        ),
+        (lambda: dcpinspect.open(TOUR, tls_search=-1), UsageError, "tls_search -1: give a number"),
+        (lambda: dcpinspect.open(TOUR, port=b"auto"), UsageError, "port b'auto': give a number"),  # type: ignore[arg-type]
         (lambda: dcpinspect.open(TOUR, port=1.5), UsageError, "port 1.5: give a number from 1"),  # type: ignore[arg-type]
         (lambda: dcpinspect.open("a" * 5000), CaptureError, "a" * 9),
         (lambda: dcpinspect.open("a\0b"), CaptureError, "a"),
@@ -578,6 +606,13 @@ def test_a_file_may_grow_between_two_calls(tmp_path: Path) -> None:
         before = len(recording)
         path.write_bytes(data)
         assert recording.messages(["row"]).read_all().num_rows > before
+
+
+def test_a_message_has_no_numbered_fields() -> None:
+    with dcpinspect.open(TOUR) as recording:
+        annotation = recording.annotate(1)
+        with pytest.raises(KeyError, match=r"5: .* has no such field"):
+            annotation[5]  # type: ignore[index]
 
 
 def test_a_closed_recording_says_so() -> None:

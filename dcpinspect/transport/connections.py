@@ -31,7 +31,7 @@ def listed_ports(ports: Any, *, words: Sequence[str] = ()) -> list[Any]:
     """Returns server ports, of which a caller gave none, one or several. ``words``: what may stand
     for a number. Raises UsageError.
     """
-    is_one = isinstance(ports, str) or not isinstance(ports, Iterable)
+    is_one = isinstance(ports, str | bytes) or not isinstance(ports, Iterable)
     listed = [] if ports is None else [ports] if is_one else list(ports)
     for port in listed:
         if port not in words and not (type(port) is int and 0 < port < 65_536):
