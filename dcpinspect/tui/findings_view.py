@@ -167,8 +167,7 @@ class FindingsView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""
-        if not self.list.bad(back=back):
-            self.host.show_status("no other error or warning")
+        self.to_next(self.list, back=back)
 
     def action_near(self, steps: int) -> None:
         """Chooses the next message of the evidence, or the one before."""

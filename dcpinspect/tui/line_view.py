@@ -256,19 +256,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if self.count:
             self.post_message(self.Opened(self))
 
-    def bad(self, *, back: bool = False) -> bool:
-        """Moves the cursor to the next place with an error or a warning, or to the one before; the
-        first follows the last. Returns whether there is another.
-        """
-        return self.to_next(self.is_bad, back=back)
-
-    def to_next(self, is_wanted: Callable[[int], bool], *, back: bool = False) -> bool:
-        """Moves the cursor as ``bad`` does, to a place of any kind."""
-        candidates = [*range(self.at + 1, self.count), *range(self.at)]
-        target = next(filter(is_wanted, reversed(candidates) if back else candidates), None)
-        if target is not None:
-            self.set_cursor(target)
-        return target is not None
+    def next_place(self, is_wanted: Callable[[int], bool], *, back: bool = False) -> int | None:
+        """Returns the next place of a kind, or the one before; None for none."""
+        places = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
+        return next(filter(is_wanted, places), None)
 
     def on_click(self, event: events.Click) -> None:
         """Handles a click in ``clicked``, which subclasses replace: Textual would call the handlers

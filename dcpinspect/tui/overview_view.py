@@ -265,9 +265,7 @@ class OverviewView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""
-        searched = self._here if self._here is self.map else self.findings
-        if not searched.bad(back=back):
-            self.host.show_status("no other error or warning here")
+        self.to_next(self.map if self._here is self.map else self.findings, back=back)
 
     def spot(self) -> Spot:
         """Returns which part has the focus."""

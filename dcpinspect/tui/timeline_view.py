@@ -306,19 +306,14 @@ class TimelineView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of the vbucket, or to the one before."""
-        if self.events.bad(back=back):
+        if self.to_next(self.events, "error or warning of this vbucket's streams", back=back):
             self._event_chosen()
-        else:
-            self.host.show_status(
-                "no other error or warning of this vbucket's streams; . goes to the next vbucket"
-            )
 
     def action_near(self, steps: int) -> None:
         """Moves to the next gap, or to the one before."""
-        if self.events.to_next(self.events.is_gap, back=steps < 0):
+        events = self.events
+        if self.to_next(events, "gap of this vbucket", events.is_gap, back=steps < 0):
             self._event_chosen()
-        else:
-            self.host.show_status("no other gap of this vbucket")
 
     def action_zoom(self, steps: int) -> None:
         """Zooms in, zooms out, or shows all for 0."""

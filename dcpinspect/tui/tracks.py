@@ -141,9 +141,10 @@ def tracks_of(
         () if results.connection is None else (range(results.connection, results.connection + 1),)
     )
     store = inspection.store
-    items, rows = store.items_of(vbucket, goes_on), store.of_vbucket(vbucket)
+    rows = store.of_vbucket(vbucket)
+    items = store.items_of(vbucket, goes_on, rows)
     stream_stories = stories(results.records, vbucket, only, items)
-    notes = by_stream(stream_stories, noted_in(store, vbucket))
+    notes = by_stream(stream_stories, noted_in(store, vbucket, rows))
     evidence = partial(_evidence, store, rows)
     findings = inspection.results.findings
     several = any(story.stream["sid"] is not None for story in stream_stories)

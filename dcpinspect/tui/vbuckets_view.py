@@ -205,13 +205,13 @@ class VbucketsView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next vbucket with an error or a warning, or to the one before."""
+        if reason := self.host.inspection.results.no_vbucket:
+            self.host.show_status(reason)
+            return
         if self.form == "heat" and self.heat.vbucket is not None:
             self.map.move_to(self.heat.vbucket)
-        if not self.map.bad(back=back):
-            other = "" if self.map.cells.severities.get(self.map.vbucket) is None else "other "
-            none = self.host.inspection.results.no_vbucket
-            self.host.show_status(none or f"no {other}vbucket has an error or a warning")
-        elif self.form == "heat":
+        is_found = self.to_next(self.map, "vbucket with an error or a warning", back=back)
+        if is_found and self.form == "heat":
             self.heat.move_to(self.map.vbucket)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
@@ -13,6 +13,7 @@ from dcpinspect.tui.theme import Glyphs
 
 if TYPE_CHECKING:
     from dcpinspect.tui.export_choices import Choice
+    from dcpinspect.tui.line_view import LineView
     from dcpinspect.tui.navigation import Navigation
 
 
@@ -144,6 +145,29 @@ class View(Widget):
             self.host.to_finding(numbers[0], vbucket=vbucket)
         else:
             self.host.show_status("no finding here; n goes to the next error or warning")
+
+    def to_next(
+        self,
+        shown: LineView,
+        what: str = "error or warning",
+        is_wanted: Callable[[int], bool] | None = None,
+        *,
+        back: bool,
+    ) -> bool:
+        """Moves a cursor to the next place of a kind, by default to an error or a warning, or to the
+        one before. Says so where there is none. Returns whether there is one.
+        """
+        is_wanted = is_wanted or shown.is_bad
+        place = shown.next_place(is_wanted, back=back)
+        if place is not None:
+            shown.set_cursor(place)
+        elif shown.next_place(is_wanted, back=not back) is not None:
+            ahead, behind = ("before", "after") if back else ("after", "before")
+            self.host.show_status(f"no {what} {ahead} this one; there are some {behind} it")
+        else:
+            is_only = shown.count and is_wanted(shown.at)
+            self.host.show_status(f"no {'other ' if is_only else ''}{what}")
+        return place is not None
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of what the view shows; by default, to the next such

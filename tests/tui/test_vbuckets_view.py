@@ -39,7 +39,7 @@ def test_the_first_bad_vbucket_follows_the_last() -> None:
 def test_a_capture_without_a_bad_vbucket_says_so() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "n")
-        assert "no vbucket has an error or a warning" in screen(app)
+        assert "no vbucket with an error or a warning" in screen(app)
 
     play("rollback.pcap", scene)
 

@@ -168,11 +168,11 @@ def noted(batch: MessageBatch, rows: RowNumbers) -> Iterator[MessageEvent]:
         )
 
 
-def noted_in(store: Store, vbucket: int) -> list[MessageEvent]:
+def noted_in(store: Store, vbucket: int, rows: RowNumbers | None = None) -> list[MessageEvent]:
     """Returns the system events and changes of state of a vbucket in a store, of which there are
-    few. Raises the same errors as ``Store.messages``.
+    few. ``rows``: of the vbucket, where they are known. Raises the same errors as ``Store.messages``.
     """
-    rows = store.of_vbucket(vbucket)
+    rows = store.of_vbucket(vbucket) if rows is None else rows
     (kind,) = store.numbers(rows, ("_kind",))
     rows = rows[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))][:MOST_NOTED]
     if not len(rows):

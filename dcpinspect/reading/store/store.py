@@ -354,14 +354,17 @@ class Store(AbstractContextManager["Store", None]):
         return np.concatenate(rows)
 
     def items_of(
-        self, vbucket: int, goes_on: Callable[[float], bool] = lambda _: True
+        self,
+        vbucket: int,
+        goes_on: Callable[[float], bool] = lambda _: True,
+        rows: RowNumbers | None = None,
     ) -> VbucketItems:
         """Returns the events of a vbucket, from the columns of its messages. ``goes_on``: as for
-        ``matching``.
+        ``matching``. ``rows``: of the vbucket, where they are known.
         """
         from dcpinspect.streams.items import VbucketItems, VbucketMessages  # deferred: for few uses
 
-        items, rows = VbucketItems(vbucket), self.of_vbucket(vbucket)
+        items, rows = VbucketItems(vbucket), self.of_vbucket(vbucket) if rows is None else rows
         for start in range(0, len(rows), PART_ROWS):
             if not goes_on(start / len(rows)):
                 raise InterruptedError
