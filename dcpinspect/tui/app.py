@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, counted, escape, wrap
 from dcpinspect.tui import frame
-from dcpinspect.tui.base_app import TYPING, ThemedApp
+from dcpinspect.tui.base_app import TYPING, Opening, ThemedApp
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS, commands
@@ -33,7 +34,6 @@ from dcpinspect.tui.results import Results
 from dcpinspect.tui.task import GoesOn, Task
 
 if TYPE_CHECKING:
-    from dcpinspect.tui.base_app import Opening
     from dcpinspect.tui.export_choices import Choice
     from dcpinspect.tui.packets_view import PacketsView
 
@@ -135,11 +135,9 @@ class InspectApp(ThemedApp):
         reading after the first screen is drawn, because reading takes processor time from drawing.
         """
         if self._first_filter:
-            self.navigation.begin_with(
-                "packets", lambda: self.packets.bar.apply(self._first_filter)
-            )
+            self.navigation.switch("packets", lambda: self.packets.bar.apply(self._first_filter))
         else:
-            self.navigation.begin_with("packets" if self.inspection.is_live else "overview")
+            self.navigation.switch("packets" if self.inspection.is_live else "overview")
         self._loader.start()
 
     async def can_type(self) -> None:
@@ -213,7 +211,8 @@ class InspectApp(ThemedApp):
         if inspection.state != "reading" and news == self._shown:
             if not self._has_freed_memory:
                 self._has_freed_memory = True
-                give_back()  # only here is the last reference to the older results gone
+                gc.collect()  # only here is the last reference to the older results gone
+                give_back()
             return
         self._shown = news
         rows = self.inspection.store.rows
@@ -466,8 +465,6 @@ class InspectApp(ThemedApp):
         )
 
     def _unlock(self, name: str | None) -> None:
-        from dcpinspect.tui.base_app import Opening
-
         path = os.path.expanduser(name or "")
         if os.path.isfile(path):
             self._leave(Opening(self.inspection.files, keylog=path))

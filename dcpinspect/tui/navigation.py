@@ -20,7 +20,7 @@ from dcpinspect.text import clip
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.place_syntax import Target, parse_place
+from dcpinspect.tui.place_syntax import parse_place
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Navigation(ContentSwitcher):
         if self._behind:
             spot = self._behind.pop()
             self._choose(spot.connection)
-            self._switch(spot.view, lambda: self.view.restore(spot))
+            self.switch(spot.view, lambda: self.view.restore(spot))
 
     def choose(self, connection: int | None) -> None:
         """Shows one connection alone, or all; the way back restores what was shown before."""
@@ -204,7 +204,7 @@ class Navigation(ContentSwitcher):
             self._mounted("packets", partial(self.packets.filtering.narrow, only))
             self._switched()
 
-    def _switch(self, name: str, then: Callable[[], object] = lambda: None) -> None:
+    def switch(self, name: str, then: Callable[[], object] = lambda: None) -> None:
         """Shows a view, and then calls ``then`` to go to a place in it."""
 
         def show() -> None:
@@ -239,10 +239,6 @@ class Navigation(ContentSwitcher):
         self._mounting += 1
         self.app.call_later(mount)
 
-    def begin_with(self, view: str, then: Callable[[], object] = lambda: None) -> None:
-        """Shows the first view; the user cannot go back from it."""
-        self._switch(view, then)
-
     # -- ways
 
     def action_view(self, view: str, then: Callable[[], object] = lambda: None) -> None:
@@ -256,7 +252,7 @@ class Navigation(ContentSwitcher):
         self.leave()
         vbucket = None
         if view == "timeline":
-            results, vbucket_before = self.inspection.results, self.timeline.lanes.vbucket
+            results, vbucket_before = self.inspection.results, self.timeline.lanes.content.vbucket
             if vbucket_before is None or view_before.id in ("vbuckets", "findings"):
                 vbucket = view_before.vbucket_here
             is_there = view_before.id != "packets" or vbucket in results.vbuckets
@@ -266,7 +262,7 @@ class Navigation(ContentSwitcher):
                 vbucket = None
         if vbucket is not None:
             then = partial(self.timeline.show, vbucket)
-        self._switch(view, then)
+        self.switch(view, then)
 
     def to_row(self, row: int, *fields: str) -> None:
         """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
@@ -288,12 +284,12 @@ class Navigation(ContentSwitcher):
         if self.current == "packets":
             show_row()
         else:
-            self._switch("packets", show_row)
+            self.switch("packets", show_row)
 
     def to_map(self, vbucket: int) -> None:
         """Goes to a vbucket on the map of vbuckets."""
         self.leave()
-        self._switch("vbuckets", partial(self.vbuckets.show_map, vbucket))
+        self.switch("vbuckets", partial(self.vbuckets.show_map, vbucket))
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """Goes to the next error or warning that the filter does not hide, or to the one before."""
@@ -316,7 +312,7 @@ class Navigation(ContentSwitcher):
     ) -> None:
         """Goes to the timeline of a vbucket, and there to a message, a seqno or a time."""
         self.leave()
-        self._switch("timeline", partial(self.timeline.show, vbucket, seqno, None, since_ns, row))
+        self.switch("timeline", partial(self.timeline.show, vbucket, seqno, None, since_ns, row))
 
     def to_finding(
         self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None
@@ -327,11 +323,7 @@ class Navigation(ContentSwitcher):
         self.leave()
         self.findings.others = others
         choose = partial(self.findings.choose, number, row=row, vbucket=vbucket)
-        self._switch("findings", choose)
-
-    def to_filter(self, condition: str) -> None:
-        """Filters the messages by a condition."""
-        self.action_view("packets", partial(self.packets.bar.apply, condition))
+        self.switch("findings", choose)
 
     def action_filter(self) -> None:
         """Gives the focus to the filter of messages; who leaves it comes back."""
@@ -341,11 +333,10 @@ class Navigation(ContentSwitcher):
     def go_to(self, text: str) -> None:
         """Goes to a place that the user typed."""
         try:
-            self._go_to(parse_place(text, self.inspection.reading.first_time_ns or 0))
+            place = parse_place(text, self.inspection.reading.first_time_ns or 0)
         except UsageError as error:
             self.show_status(str(error))
-
-    def _go_to(self, place: Target) -> None:
+            return
         number = place.number
         if place.kind == "row":
             self.to_row(number)

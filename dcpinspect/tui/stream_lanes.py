@@ -101,19 +101,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     # -- what is shown
 
     @property
-    def vbucket(self) -> int | None:
-        """Vbucket whose streams are shown."""
-        return self.content.vbucket
-
-    @property
-    def tracks(self) -> Sequence[Track]:
-        """Streams of the vbucket."""
-        return self.content.tracks
-
-    @property
     def track(self) -> Track | None:
         """Stream that the cursor is in."""
-        return self.tracks[self.stream] if self.stream < len(self.tracks) else None
+        return self.content.tracks[self.stream] if self.stream < len(self.content.tracks) else None
 
     def wait(self, vbucket: int, why: str) -> None:
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
@@ -123,7 +113,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def show(self, tracks: Tracks, at: int | None = None) -> None:
         """Shows another vbucket, or more of the same, with the cursor at a place of the axis."""
-        is_same = tracks.vbucket == self.vbucket and not self.waiting
+        is_same = tracks.vbucket == self.content.vbucket and not self.waiting
         self.content, self.waiting = tracks, ""
         if not is_same:
             self._part = None
@@ -158,7 +148,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def _bounds(self) -> tuple[int, int]:
         """First and last place of all streams; time goes on until the capture ends."""
         first, last = self.content.bounds(self.axis)
-        return first, max(last, self.content.until_ns * (self.axis == "time" and bool(self.tracks)))
+        return first, max(
+            last, self.content.until_ns * (self.axis == "time" and bool(self.content.tracks))
+        )
 
     def _inside(self, at: int) -> int:
         """Returns a place of the axis that may lie before all streams, or after them, among them."""
@@ -176,7 +168,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def go_to_time(self, since_ns: int) -> None:
         """Moves the cursor to the item or the event that is nearest to a time, in its stream."""
         near = [(event.time, event.track, event.row) for event in self.content.events]
-        for stream, track in enumerate(self.tracks):
+        for stream, track in enumerate(self.content.tracks):
             times = track.shapes["time"].item_first.astype(np.int64)
             nearest = times[np.argsort(np.abs(times - since_ns))[:1]].tolist()
             near += [(time, stream, 0) for time in nearest]
@@ -193,7 +185,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             *(self._part or self._bounds), self._picture_width, is_time=self.axis == "time"
         )
         self._labels = axis(self.scale, min(self.scale.last, self._bounds[1]))
-        self._rows = [row for number in range(len(self.tracks)) for row in self._drawn(number)]
+        self._rows = [
+            row for number in range(len(self.content.tracks)) for row in self._drawn(number)
+        ]
         self._seen = {piece for row in self._rows for piece in row.pieces}
         visible = max(0, self.size.height - self.HEAD)
         lowest_top = self.top_for(max(0, len(self._rows) - visible))
@@ -209,9 +203,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Yields the lines of a stream: the name of its connection where there are several, the
         stream in words, and its lanes.
         """
-        track, connections = self.tracks[number], self.content.connections
+        track, connections = self.content.tracks[number], self.content.connections
         if len(connections) > 1 and (
-            not number or self.tracks[number - 1].connection != track.connection
+            not number or self.content.tracks[number - 1].connection != track.connection
         ):
             name = connections.get(track.connection, "")
             yield Row(number, "connection", f" connection {track.connection}  {name}", ())
@@ -223,7 +217,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             self.scale,
             glyphs=self.lane_glyphs,
             apart=apart(self.scale),
-            high=HIGHEST if len(self.tracks) == 1 and has_heights else 1,
+            high=HIGHEST if len(self.content.tracks) == 1 and has_heights else 1,
         )
         for lane, words in track.words.items():
             # what is not there, the title says, and items of a cache transfer, which have no place
@@ -263,12 +257,13 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         by_seqno = np.uint64(min(max(seqno, 0), ENDLESS))
 
         def has(number: int) -> bool:
-            story = self.tracks[number].story
+            story = self.content.tracks[number].story
             return bool(((story.item_first <= by_seqno) & (story.item_last >= by_seqno)).any())
 
-        order = [self.stream, *range(len(self.tracks))]
+        order = [self.stream, *range(len(self.content.tracks))]
         return next(
-            (number for number in order if number < len(self.tracks) and has(number)), self.stream
+            (number for number in order if number < len(self.content.tracks) and has(number)),
+            self.stream,
         )
 
     def _on_axis(self, seqno: int) -> int:
@@ -314,7 +309,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 track.first_row if track.first_row <= row else -track.first_row,
                 number,
             )
-            for number, track in enumerate(self.tracks)
+            for number, track in enumerate(self.content.tracks)
             if track.connection == connection
         ]
         if matching:
@@ -323,7 +318,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             self.set_cursor(
                 self._inside(since_ns)
                 if self.axis == "time"
-                else self.tracks[self.stream].seqnos_of([row])[0],
+                else self.content.tracks[self.stream].seqnos_of([row])[0],
                 row,
             )
 
@@ -355,7 +350,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
     def clicked(self, event: events.Click) -> None:
         """Selects the clicked stream and cell; a second click opens them."""
         column, line = event.x - LABEL, int(self.scroll_offset.y) + event.y - self.HEAD
-        is_inside = bool(self.tracks) and 0 <= column < self.scale.columns
+        is_inside = bool(self.content.tracks) and 0 <= column < self.scale.columns
         if is_inside and event.y >= self.HEAD and line < len(self._rows):
             stream = self._rows[line].track
             is_same = self.stream == stream and self.cell == column // self.scale.wide
@@ -420,7 +415,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if y == 0:
             return self.drawn((f" {self._heading()}", base + Style(bold=True)))
-        if self.waiting or not self.tracks:
+        if self.waiting or not self.content.tracks:
             return self.drawn()
         if y == 1:
             return self._line("", [(self._labels, base)], -1, base)
@@ -484,7 +479,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Returns a lane, with the cursor over it if the cursor is in its stream."""
         label_style = base + Style(bold=True) if stream == self.stream else base
         line = self.drawn((clip(label, LABEL).ljust(LABEL), label_style), *pieces)
-        if not self.tracks or stream not in (self.stream, -1):
+        if not self.content.tracks or stream not in (self.stream, -1):
             return line
         low = self.cell * self.scale.wide + LABEL
         high = low + self.scale.wide
@@ -504,19 +499,20 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         return Strip.join([line.crop(0, low), cursor_strip, ground, line.crop(high)])
 
     def _heading(self) -> str:
-        if self.vbucket is None:
+        if self.content.vbucket is None:
             return self.no_vbucket or "choose a vbucket (2, or v on a message)"
         if self.waiting:
-            return f"vb {self.vbucket} · {self.waiting}"
-        if not self.tracks:
-            return f"vb {self.vbucket} · no stream"
+            return f"vb {self.content.vbucket} · {self.waiting}"
+        if not self.content.tracks:
+            return f"vb {self.content.vbucket} · no stream"
         stories, scale, is_time = self.content, self.scale, self.axis == "time"
         last = min(scale.last, self._bounds[1])  # the last cell may reach beyond the end
         bottom = int(self.scroll_offset.y) + self.size.height - self.HEAD
         hidden = len({row.track for row in self._rows[bottom:] if row.lane == "title"})
         phrases = [
-            f"vb {self.vbucket}",
-            counted(len(self.tracks), "stream") + (f", {hidden} more below" if hidden else ""),
+            f"vb {self.content.vbucket}",
+            counted(len(self.content.tracks), "stream")
+            + (f", {hidden} more below" if hidden else ""),
             f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
             f"{time_since(scale.step * TICK, last + 1)}"
             if is_time

@@ -138,8 +138,8 @@ class TimelineView(View):
         self.lanes.no_vbucket = self.host.inspection.results.no_vbucket
         if self._reading.is_running:
             self._begin(self._request)
-        elif self.lanes.vbucket is not None and not self.lanes.waiting:
-            self.show(self.lanes.vbucket)
+        elif self.lanes.content.vbucket is not None and not self.lanes.waiting:
+            self.show(self.lanes.content.vbucket)
 
     def show(
         self,
@@ -153,7 +153,7 @@ class TimelineView(View):
 
         The cursor goes to a message, a seqno, a place of the shown axis, or a time.
         """
-        is_shown = vbucket == self.lanes.vbucket and not self.lanes.waiting
+        is_shown = vbucket == self.lanes.content.vbucket and not self.lanes.waiting
         if is_shown and seqno is not None:
             self._go_to_seqno(seqno)
             return
@@ -224,7 +224,9 @@ class TimelineView(View):
     def arrive(self) -> None:
         """Describes what is under the cursor."""
         self._spoken.update(Text(self.lanes.spoken()))
-        self.events.entitle(f"events of vb {self.lanes.vbucket}" if self.events.count else "events")
+        self.events.entitle(
+            f"events of vb {self.lanes.content.vbucket}" if self.events.count else "events"
+        )
         if self.lanes.waiting:
             self.events.show((), 0)
         self._follow()
@@ -235,7 +237,7 @@ class TimelineView(View):
         return Spot(
             "timeline",
             self.lanes.chosen_row,
-            vbucket=self.lanes.vbucket,
+            vbucket=self.lanes.content.vbucket,
             seqno=self.lanes.seqno,
             top=self.lanes.stream,
             since_ns=time,
@@ -248,7 +250,7 @@ class TimelineView(View):
         position = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
         self.lanes.axis = "seqno" if spot.since_ns is None else "time"
         self.lanes.stream = spot.top
-        if spot.vbucket == self.lanes.vbucket:
+        if spot.vbucket == self.lanes.content.vbucket:
             self.lanes.show_all()
             self.lanes.set_cursor(position, spot.row)
         else:
@@ -266,14 +268,14 @@ class TimelineView(View):
     @property
     def vbucket_here(self) -> int | None:
         """Vbucket whose streams are shown."""
-        return self.lanes.vbucket
+        return self.lanes.content.vbucket
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the vbucket."""
         return (
             ()
-            if self.lanes.vbucket is None
-            else (of_vbucket(self.host.inspection, self.lanes.vbucket),)
+            if self.lanes.content.vbucket is None
+            else (of_vbucket(self.host.inspection, self.lanes.content.vbucket),)
         )
 
     @on(LineView.Opened)
@@ -302,7 +304,7 @@ class TimelineView(View):
         if event is None or event.finding is None:
             super().action_finding()
         else:
-            self.host.to_finding(event.finding, vbucket=self.lanes.vbucket)
+            self.host.to_finding(event.finding, vbucket=self.lanes.content.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of the vbucket, or to the one before."""
@@ -326,7 +328,7 @@ class TimelineView(View):
     def action_neighbour(self, steps: int) -> None:
         """Shows the timeline of the next vbucket that has streams, or of the one before."""
         numbers = self.host.inspection.results.vbuckets
-        vbucket = self.lanes.vbucket if self.lanes.vbucket is not None else -1
+        vbucket = self.lanes.content.vbucket if self.lanes.content.vbucket is not None else -1
         ahead = [
             number for number in numbers if (number > vbucket if steps > 0 else number < vbucket)
         ]

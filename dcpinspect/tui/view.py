@@ -130,7 +130,8 @@ class View(Widget):
         if self.vbucket_here is None:
             self.host.show_status("this is not about a vbucket")
         else:
-            self.host.to_filter(f"vbucket = {self.vbucket_here}")
+            condition = f"vbucket = {self.vbucket_here}"
+            self.host.action_view("packets", lambda: self.host.packets.bar.apply(condition))
 
     def action_mark(self) -> None:
         """Marks the message under the cursor, or removes its mark."""

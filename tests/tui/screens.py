@@ -85,7 +85,7 @@ async def _play(
                 await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
                 await settled(app, pilot)
                 if app.view == "overview" and not _is_sick(app.inspection):
-                    app.navigation.begin_with("packets")
+                    app.navigation.switch("packets")
                     await settled(app, pilot)
             await scene(app, pilot)
     finally:

@@ -97,7 +97,7 @@ def test_one_connection_is_looked_at_alone_in_every_view() -> None:
             "connection-closed",
         ]
         await press(app, pilot, "2", "enter")
-        assert {track.connection for track in lanes_of(app).tracks} == {5}
+        assert {track.connection for track in lanes_of(app).content.tracks} == {5}
         await press(app, pilot, "5")
         assert "messages of all connections" in screen(app)
         await press(app, pilot, "escape")

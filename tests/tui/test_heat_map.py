@@ -53,7 +53,7 @@ def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the
         await press(app, pilot, "enter")
         assert (
             app.view,
-            lanes_of(app).vbucket,
+            lanes_of(app).content.vbucket,
             lanes_of(app).axis,
         ) == ("timeline", vbucket, "time")
         assert span[0] <= lanes_of(app).at <= span[1]
@@ -97,7 +97,11 @@ def test_a_row_begins_with_how_its_vbucket_stands_and_enter_there_asks_for_no_ti
         assert heat.since_ns is not None
         assert heat.spoken().endswith(" · error")
         await press(app, pilot, "left", "up", "enter")
-        assert (app.view, lanes_of(app).vbucket, lanes_of(app).axis) == ("timeline", 47, "seqno")
+        assert (app.view, lanes_of(app).content.vbucket, lanes_of(app).axis) == (
+            "timeline",
+            47,
+            "seqno",
+        )
         await press(app, pilot, "backspace")
         spot = view.spot()
         assert (view.form, spot.vbucket, spot.since_ns) == ("heat", 47, None)
@@ -212,8 +216,12 @@ def test_enter_on_a_time_without_anything_leads_to_what_is_nearest() -> None:
 def test_a_time_before_all_streams_leaves_them_in_view() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "right", "enter")
-        assert (app.view, lanes_of(app).vbucket, lanes_of(app).axis) == ("timeline", 48, "time")
-        scale, shape = lanes_of(app).scale, lanes_of(app).tracks[0].shapes["time"]
+        assert (app.view, lanes_of(app).content.vbucket, lanes_of(app).axis) == (
+            "timeline",
+            48,
+            "time",
+        )
+        scale, shape = lanes_of(app).scale, lanes_of(app).content.tracks[0].shapes["time"]
         assert shape.begin is not None
         assert scale.first <= shape.begin <= scale.last
 
@@ -231,7 +239,7 @@ def test_many_vbuckets_share_lines_and_enter_opens_the_one_that_has_most() -> No
         assert vbucket is not None
         assert first <= vbucket <= last
         await press(app, pilot, "enter")
-        assert lanes_of(app).vbucket == vbucket
+        assert lanes_of(app).content.vbucket == vbucket
 
     play("large.pcapng.gz", scene, size=(80, 24))
 
@@ -258,7 +266,7 @@ def test_of_vbuckets_that_share_a_line_the_one_from_the_map_is_opened() -> None:
         await press(app, pilot, "vertical_line")
         assert "vb 500  10." in screen(app)
         await press(app, pilot, "3")
-        assert lanes_of(app).vbucket == 500
+        assert lanes_of(app).content.vbucket == 500
 
     play("large.pcapng.gz", scene, size=(80, 24))
 

@@ -91,7 +91,7 @@ def test_going_to_a_vbucket_at_a_seqno() -> None:
         await settled(app, pilot)
         assert (
             app.view,
-            lanes_of(app).vbucket,
+            lanes_of(app).content.vbucket,
             lanes_of(app).seqno,
         ) == ("timeline", 7, 42)
 
@@ -105,15 +105,19 @@ def test_a_seqno_that_a_vbucket_does_not_have_leads_nowhere() -> None:
         for typed, said in (("vb417@842", "842; it has 0–30"), ("vb421@15", "15; it has 20")):
             for key in ("4", "3"):
                 await press(app, pilot, key)
-                before = app.view, lanes_of(app).vbucket, lanes_of(app).at
+                before = app.view, lanes_of(app).content.vbucket, lanes_of(app).at
                 await press(app, pilot, "colon", *typed, "enter")
                 assert f"has no seqno {said}" in screen(app)
-                assert key == "4" or (lanes_of(app).vbucket, lanes_of(app).at) == before[1:]
+                assert key == "4" or (lanes_of(app).content.vbucket, lanes_of(app).at) == before[1:]
                 assert app.view == before[0]
         await press(app, pilot, "4")
         assert app.navigation.view.spot() == row
         await press(app, pilot, "colon", *"vb417@30", "enter")
-        assert (app.view, lanes_of(app).vbucket, lanes_of(app).seqno) == ("timeline", 417, 30)
+        assert (app.view, lanes_of(app).content.vbucket, lanes_of(app).seqno) == (
+            "timeline",
+            417,
+            30,
+        )
 
     play("tour.pcapng", scene)
 
@@ -122,7 +126,7 @@ def test_the_timeline_is_of_the_vbucket_that_was_chosen_last() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         async def timeline_from(*keys: str) -> int | None:
             await press(app, pilot, *keys, "3")
-            return lanes_of(app).vbucket
+            return lanes_of(app).content.vbucket
 
         assert await timeline_from() == 421
         assert await timeline_from("2", "home") == 5
@@ -135,7 +139,7 @@ def test_the_timeline_is_of_the_vbucket_that_was_chosen_last() -> None:
         assert await timeline_from("1", "end") == 5
         assert await timeline_from("2", "down") == app.navigation.vbuckets.vbucket_here
         await press(app, pilot, "4", "home", "v")
-        followed = lanes_of(app).vbucket
+        followed = lanes_of(app).content.vbucket
         assert await timeline_from("2", "home") == 5
         assert await timeline_from("4") == followed != 5
         about_no_vbucket = next(

@@ -243,7 +243,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
             "the request of this vbucket, although the evidence begins with those of others"
         )
         await press(app, pilot, "backspace", "right_square_bracket", "right_square_bracket", "v")
-        assert lanes_of(app).vbucket == 18
+        assert lanes_of(app).content.vbucket == 18
 
     play(path, scene)
 

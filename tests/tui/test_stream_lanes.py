@@ -63,7 +63,7 @@ def test_streams_of_several_connections_stand_under_their_names_and_those_with_a
         )
         app.navigation.to_vbucket(vbucket)
         await settled(app, pilot)
-        for sid in {track.story.stream["sid"] for track in lanes_of(app).tracks} - {None}:
+        for sid in {track.story.stream["sid"] for track in lanes_of(app).content.tracks} - {None}:
             assert f"sid {sid}" in screen(app)
 
     play("rollback.pcap", several)

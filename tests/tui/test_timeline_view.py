@@ -18,9 +18,9 @@ def test_neighbours_are_those_that_have_streams() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         await press(app, pilot, "full_stop")
-        assert lanes_of(app).vbucket == 8
+        assert lanes_of(app).content.vbucket == 8
         await press(app, pilot, "comma", "comma")
-        assert lanes_of(app).vbucket == 7
+        assert lanes_of(app).content.vbucket == 7
 
     play("rollback.pcap", scene)
 
@@ -41,9 +41,9 @@ def test_the_picture_of_another_vbucket_is_gone_at_once() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        assert lanes_of(app).tracks
+        assert lanes_of(app).content.tracks
         app.navigation.to_vbucket(8)
-        assert (lanes_of(app).vbucket, lanes_of(app).item_row) == (8, 0)
+        assert (lanes_of(app).content.vbucket, lanes_of(app).item_row) == (8, 0)
         assert lanes_of(app).waiting == "reading"
         await settled(app, pilot)
         lanes_of(app).action_open()
@@ -59,9 +59,9 @@ def test_of_two_vbuckets_asked_for_at_once_the_latter_is_shown() -> None:
         app.navigation.to_vbucket(8, 3)
         await settled(app, pilot)
         assert (
-            lanes_of(app).vbucket,
+            lanes_of(app).content.vbucket,
             lanes_of(app).at,
-            len(lanes_of(app).tracks),
+            len(lanes_of(app).content.tracks),
         ) == (8, 3, 2)
 
     play("rollback.pcap", scene)
@@ -72,7 +72,7 @@ def test_what_is_learnt_while_a_vbucket_is_read_does_not_move_its_cursor() -> No
         app.navigation.to_vbucket(8, 3)
         app.navigation.timeline.take_up()
         await settled(app, pilot)
-        assert (lanes_of(app).vbucket, lanes_of(app).at) == (8, 3)
+        assert (lanes_of(app).content.vbucket, lanes_of(app).at) == (8, 3)
 
     play("rollback.pcap", scene)
 
@@ -83,13 +83,13 @@ def test_reading_of_a_vbucket_can_be_stopped_and_asked_for_again() -> None:
         app.navigation.to_vbucket(8)
         app.action_leave()
         await settled(app, pilot)
-        assert (lanes_of(app).vbucket, lanes_of(app).tracks) == (
+        assert (lanes_of(app).content.vbucket, lanes_of(app).content.tracks) == (
             8,
             (),
         )
         assert "vb 8 · reading was stopped; Enter reads it" in screen(app)
         await press(app, pilot, "enter")
-        assert len(lanes_of(app).tracks) == 2
+        assert len(lanes_of(app).content.tracks) == 2
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)
@@ -104,7 +104,7 @@ def test_the_way_back_leads_to_a_stream_whose_title_takes_several_lines() -> Non
             assert app.view == "timeline"
             await pilot.resize_terminal(100, height)
             await settled(app, pilot)
-        assert len(lanes_of(app).tracks) == 1
+        assert len(lanes_of(app).content.tracks) == 1
 
     play("tour.pcapng", scene, size=(100, 30))
 
@@ -153,7 +153,7 @@ def test_the_list_follows_the_cursor_along_the_axis() -> None:
 def test_events_are_wrapped_where_there_is_room_and_all_have_a_time() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "3")
-        assert lanes_of(app).vbucket == 48, "the vbucket of the chosen finding"
+        assert lanes_of(app).content.vbucket == 48, "the vbucket of the chosen finding"
         app.navigation.to_vbucket(40)
         await settled(app, pilot)
         lines = screen(app).splitlines()
