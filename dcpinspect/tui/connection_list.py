@@ -27,8 +27,10 @@ COLUMNS = {
     "TLS": False,
 }
 """Headings, the most important first, and whether what stands below is a number."""
-LEAST_NAME = 6
-"""Width in columns from which a name is cut to fit, as its begin tells clients apart."""
+LEAST_NAME, NAME = 6, 30
+"""Width in columns from which a name is cut to fit, as its begin tells clients apart, and the width
+that it has at most where other columns want the room.
+"""
 
 
 class Talk(NamedTuple):
@@ -60,7 +62,7 @@ def talks(results: Results) -> list[Talk]:
         texts = [
             str(number),
             f"{client} → {server}",
-            clip(name if copy_of is None else f"copy of {copy_of}", 30),
+            name if copy_of is None else f"copy of {copy_of}",
             f"{messages:,}",
             clip(bucket, 20),
             short(size),
@@ -124,17 +126,22 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         ]
         # the last is for a scroll bar
         width_left = self.size.width - 3 - max([len("found"), *counts])
-        fitting_columns: list[list[str]] = []
+        fitting: dict[str, Sequence[str]] = {}
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
-        for heading, values in zip(COLUMNS, columns, strict=False):
-            is_cut = heading == "name" and width_left >= LEAST_NAME + 2
-            texts = [clip(text, width_left - 2) if is_cut else text for text in (heading, *values)]
+        whole = dict(zip(COLUMNS, columns, strict=False))
+        for heading, values in whole.items():
+            is_name = heading == "name"
+            limit = min(NAME, width_left - 2) if is_name and width_left >= LEAST_NAME + 2 else NAME
+            texts = [clip(text, limit) if is_name else text for text in (heading, *values)]
             wide = 2 + max(map(cells, texts))
-            if any(values) and (wide <= width_left or not fitting_columns):
-                fitting_columns.append(texts)
+            if any(values) and (wide <= width_left or not fitting):
+                fitting[heading] = texts
                 width_left -= wide
+        if "name" in fitting:  # of what is left names have more than the others left them
+            limit = max(map(cells, fitting["name"])) + width_left
+            fitting["name"] = [clip(text, limit) for text in ("name", *whole["name"])]
         text_columns = [heading for heading, is_number in COLUMNS.items() if not is_number]
-        lines = aligned(list(zip(*fitting_columns, strict=True)), text_columns) or [""]
+        lines = aligned(list(zip(*fitting.values(), strict=True)), text_columns) or [""]
         wide = max(map(cells, lines))
         self._texts = [f"{line}{' ' * (wide - cells(line))}  " for line in lines]
         self.bring()

@@ -54,7 +54,6 @@ KEYS = tuple(
         Enter|enter open Open overview,packets,vbuckets,timeline,findings: open, or follow the link
         Backspace|backspace,alt+left return Back *: back to where you came from
         Esc|escape leave - *: close a dialog, stop a search or export, remove the filter
-        /|slash filter Filter packets: filter messages
         n bad Next_bad *: next row, vbucket or finding that is an error or a warning
         N bad(True) - *: the error or warning before
         [|left_square_bracket near(-1) - packets,timeline,findings: the row, gap or evidence before
@@ -65,6 +64,7 @@ KEYS = tuple(
         v vbucket vBucket overview,packets,vbuckets,findings: the timeline of this vbucket
         =|equals_sign by_this Filter_by overview,packets,vbuckets,timeline,findings: filter by the field,
             or the vbucket, under the cursor
+        /|slash filter Filter *: filter messages
         &|ampersand by_this('and') - packets: also filter by this field
         !|exclamation_mark by_this('not') - packets: leave out messages with this field
         d display Display packets,timeline: bytes or fields; the axis of time or of seqnos
