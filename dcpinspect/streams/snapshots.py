@@ -5,6 +5,7 @@ whether everything came.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.column_types import NumberColumn
@@ -20,7 +21,7 @@ from dcpinspect.streams.record_codes import (
     OSO_LAYOUT,
     UPR_LAYOUT,
 )
-from dcpinspect.streams.records import FILE_SHIFT, Snapshots, Streams
+from dcpinspect.streams.records import FILE_SHIFT, Gaps, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.table_columns import SNAPSHOTS
 from dcpinspect.tables.record_tables import ColumnValues, Records, WordColumn
@@ -135,14 +136,32 @@ def _until(snapshots: Snapshots, streams: Streams) -> IntArray:
     return until
 
 
+def _lost_seqnos(snapshots: Snapshots, lost: Gaps) -> npt.NDArray[np.uint64]:
+    """Returns how many seqnos of each snapshot's range are in gaps."""
+    inside = lost[lost.snapshot >= 0]
+    own = snapshots[inside.snapshot]
+    has_range = own.layout > UPR_LAYOUT
+    first = np.where(has_range, np.maximum(inside.after + 1, own.start), inside.after + 1)
+    last = np.where(has_range, np.minimum(inside.before - 1, own.end), inside.before - 1)
+    widths = np.where(first <= last, unbiased(last) - unbiased(first) + np.uint64(1), 0)
+    counts = np.zeros(len(snapshots), np.uint64)
+    np.add.at(counts, inside.snapshot, widths.astype(np.uint64))
+    return counts
+
+
 def snapshot_records(
-    snapshots: Snapshots, streams: Streams, state: IntArray, is_blind: BoolArray
+    snapshots: Snapshots,
+    streams: Streams,
+    state: IntArray,
+    is_blind: BoolArray,
+    lost: Gaps,
 ) -> Records:
     """Returns the table of snapshots.
 
     ``state``: as from ``states``. ``is_blind``: streams whose consumer may have asked for another
-    stream in bytes that were not captured.
+    stream in bytes that were not captured. ``lost``: gaps with the cause capture-loss.
     """
+    lost_seqnos = _lost_seqnos(snapshots, lost)
     number = snapshots.stream
     sid = streams.sid[number]
     has_range = snapshots.layout > UPR_LAYOUT
@@ -177,6 +196,7 @@ def snapshot_records(
             unbiased(snapshots.seqnos.high_prepared), (present & HAS_PREPARED) != 0
         ),
         "state": WordColumn(state, t.SNAPSHOT_STATES),
+        "lost_seqnos": NumberColumn(lost_seqnos, lost_seqnos > 0),
         "row": NumberColumn(snapshots.place.row),
         "time": NumberColumn(snapshots.place.time),
         "until_time": NumberColumn(_until(snapshots, streams)),

@@ -129,6 +129,7 @@ SNAPSHOTS = RecordTable(
         purge_seqno u64: tombstones up to here may be gone
         high_prepared_seqno u64: greatest prepared seqno
         state word: state of the snapshot
+        lost_seqnos u64: seqnos of its range in gaps with the cause capture-loss; null for none
         row i64: row of the marker
         time time: time of the marker
         until_time time: time up to which it ran: of the next marker, else of the latest message of

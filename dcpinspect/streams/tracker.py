@@ -17,6 +17,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.flags import SKIP_DELETES
+from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.connections import (
     clients_of,
@@ -330,6 +331,7 @@ class Tracker(Portable):
                 streams,
                 seen.snapshot_states,
                 seen.sight.may_have_asked[streams.connection],
+                seen.gaps.of_cause(w.LOSS),
             ),
             "gaps": seen.gaps.records,
             "rollbacks": lambda: explained().records(tables.connections.producer),

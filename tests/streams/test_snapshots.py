@@ -120,7 +120,19 @@ def test_complete_although_something_inside_was_lost() -> None:
     with talk.lost():
         stream.mutation(1, "k")
     stream.mutation(5, "k")
-    assert last_of(talk)["state"] == "complete"
+    assert (last_of(talk)["state"], last_of(talk)["lost_seqnos"]) == ("complete", 4)
+
+
+def test_seqnos_that_were_lost_count_for_the_snapshot_that_has_them_in_its_range() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    for seqno in range(1, 6):
+        stream.mutation(seqno, "k")
+    stream.snapshot(8, 9, "memory")
+    with talk.lost():
+        stream.mutation(8, "k")
+    stream.mutation(9, "k")
+    assert [snapshot["lost_seqnos"] for snapshot in tables(talk).snapshots] == [None, 1]
 
 
 # -- conventions

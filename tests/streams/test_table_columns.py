@@ -15,7 +15,7 @@ KEYS = {
     "snapshot": (
         "connection vbucket sid stream index start_seqno end_seqno type flags layout "
         "convention items first_seqno last_seqno"
-        " max_visible_seqno high_completed_seqno purge_seqno high_prepared_seqno state row "
+        " max_visible_seqno high_completed_seqno purge_seqno high_prepared_seqno state lost_seqnos row "
         "time until_time"
     ),
     "stream": (

@@ -28,7 +28,7 @@ READABLE = _by_table(
     streams: connection vbucket sid stream requested_start requested_end answer status verdict
         findings end_reason items cached_items first_seqno last_seqno snapshots gap_seqnos open_row end_row
     snapshots: connection vbucket sid stream index start_seqno end_seqno type layout convention
-        items first_seqno last_seqno state row
+        items first_seqno last_seqno state lost_seqnos row
     gaps: connection vbucket sid stream cause width after_seqno before_seqno evidence
     rollbacks: connection vbucket sid cause requested_start rollback_seqno resume_start
         resume_snapshot_start resume_snapshot_end resume_uuid snapshot_start snapshot_end
@@ -52,7 +52,7 @@ FIRST = _by_table(
     connections: connection name verdict findings closed_by copy_of origin client server streams
     streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items cached_items
         requested_end answer
-    snapshots: connection vbucket sid state start_seqno end_seqno type items index layout convention
+    snapshots: connection vbucket sid state lost_seqnos start_seqno end_seqno type items index layout convention
     gaps: connection vbucket sid cause width after_seqno before_seqno
     rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_snapshot_end
         resume_uuid resume_snapshot_start cause
@@ -134,12 +134,15 @@ def paints_of(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
     """Yields the colour of each cell of a row: its name in the palette, ``QUIET``, or empty for the
     usual.
     """
-    findings = dict(zip(names, row, strict=False)).get("findings", "").strip()
+    by_name = {name: text.strip() for name, text in zip(names, row, strict=False)}
+    findings, has_lost = by_name.get("findings", ""), by_name.get("lost_seqnos", "")
     bad = "" if findings.startswith(GLYPHS["note"]) else _OF_SIGNS.get(findings[:1], "")
     for name, text in zip(names, row, strict=False):
         paint = _paint_of(name, text.strip())
         # what findings say counts for more than how something is
         is_red = bool(paint) and paint != QUIET and PAINTS[paint].text == "bright_red"
+        if paint == QUIET and name == "state" and has_lost:
+            paint = ""
         if "findings" in names and name in ("verdict", "answer"):
             is_bad = name == "verdict" or text.strip() == "refused"
             paint = bad if is_red or (bad and is_bad) else paint

@@ -175,6 +175,12 @@ def test_words_have_the_colours_of_their_meaning_and_zeros_stand_back() -> None:
     assert [*paints_of(names, ["0"] * 3)] == ["", "", "quiet"]
 
 
+def test_a_complete_snapshot_that_lacks_seqnos_does_not_stand_back() -> None:
+    names = ("state", "lost_seqnos")
+    assert [*paints_of(names, ["complete", ""])] == ["quiet", ""]
+    assert [*paints_of(names, ["complete", "2"])] == ["", ""]
+
+
 @pytest.mark.parametrize(
     ("findings", "paint"),
     [("✖ 1", "severity-error"), ("! 1", "severity-warning"), ("· 1", "verdict-refused")],
