@@ -68,6 +68,7 @@ from dcpinspect.transport.headers import (
 )
 from dcpinspect.transport.next_bytes import enter
 from dcpinspect.transport.packet_owners import (
+    AFTER_CLOSE,
     MASK,
     NOBODY,
     WAIT_NS,
@@ -628,10 +629,10 @@ def take_ack(tables: TransportTables, side: int) -> bool:
     most = flow.next + WINDOW
     if segment.flags & RST:
         # one that stands right behind what its sender said is the sender's own, and so is what it
-        # acknowledges
+        # acknowledges; another one may be forged, and a number that was made up is seldom near
         own_end = last_waiting(tables, tables.flows[flow_of(tables, side)])
         if sender.has_base == 0 or distance(segment.seq, sender.base + own_end) != 0:
-            most = known_end
+            most = known_end + AFTER_CLOSE
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
     if segment.flags & FIN > sender.has_fin and acked > waiting_end:

@@ -349,9 +349,11 @@ def test_a_packet_behind_a_fin_that_was_not_captured_shows_no_missing_byte(tmp_p
     assert read(tmp_path, made.segments).holes.get((1, 1), []) == []
 
 
-@pytest.mark.parametrize(("ahead", "missing"), [(0, 4), (50_000, 0)])
-def test_bytes_that_a_reset_acknowledges_are_missing_if_it_is_its_sender_s(
-    tmp_path: Path, ahead: int, missing: int
+@pytest.mark.parametrize(
+    ("ahead", "made_up", "missing"), [(0, 0, 4), (50_000, 0, 4), (50_000, 1 << 21, 0)]
+)
+def test_bytes_that_a_reset_acknowledges_are_missing_unless_its_number_is_made_up(
+    tmp_path: Path, ahead: int, made_up: int, missing: int
 ) -> None:
     made = Conversation()
     made.handshake()
@@ -359,6 +361,7 @@ def test_bytes_that_a_reset_acknowledges_are_missing_if_it_is_its_sender_s(
     made.send(False, b"answer")
     made.send(False, b"lost")
     made.next[True] += ahead
+    made.next[False] += made_up
     made.send(True, flags=RST | ACK)
     del made.segments[-2]
     assert accounts(read(tmp_path, made.segments).transport)[1].missing == missing
