@@ -43,7 +43,8 @@ _MILLISECOND = 1000
 
 def open_table(folder: str, version: int | None = None) -> DeltaTable:
     """Opens the newest or an earlier version of a table. Raises UsageError if there is no table, or
-    not this version any more.
+    not this version any more, or if its commit is empty: a machine that lost power leaves that, and
+    ``deltalake`` takes it for a commit without changes.
     """
     from deltalake.exceptions import DeltaError
 
@@ -52,6 +53,9 @@ def open_table(folder: str, version: int | None = None) -> DeltaTable:
         table: DeltaTable = library.DeltaTable(
             folder, version=version, storage_options=options(folder)
         )
+        entry = f"_delta_log/{table.version():020}.json"
+        if not table.history(1) and files.size(f"{folder}/{entry}") == 0:
+            raise OSError(f"{entry} is empty; restore it, or write the output anew")
     except (DeltaError, OSError) as error:
         version_name = "as it is now" if version is None else f"in version {version}"
         raise UsageError(

@@ -177,6 +177,17 @@ def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
         delta.open_table(str(tmp_path / "x"))
 
 
+def test_a_commit_that_lost_its_bytes_is_no_older_table(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    one, two = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [one], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=0, gone=())
+    (folder / "_delta_log" / f"{1:020}.json").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"t: is no Delta table .*1\.json is empty; restore it"):
+        delta.open_table(str(folder))
+    assert delta.rows(delta.open_table(str(folder), 0)) == 1
+
+
 def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     delta.commit(
