@@ -128,8 +128,8 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         width_left = self.size.width - 3 - max([len("found"), *counts])
         fitting: dict[str, Sequence[str]] = {}
         columns = zip(*(talk.texts for talk in self.talks), strict=True)
-        whole = dict(zip(COLUMNS, columns, strict=False))
-        for heading, values in whole.items():
+        values_of = dict(zip(COLUMNS, columns, strict=False))
+        for heading, values in values_of.items():
             is_name = heading == "name"
             limit = min(NAME, width_left - 2) if is_name and width_left >= LEAST_NAME + 2 else NAME
             texts = [clip(text, limit) if is_name else text for text in (heading, *values)]
@@ -139,7 +139,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
                 width_left -= wide
         if "name" in fitting:  # of what is left names have more than the others left them
             limit = max(map(cells, fitting["name"])) + width_left
-            fitting["name"] = [clip(text, limit) for text in ("name", *whole["name"])]
+            fitting["name"] = [clip(text, limit) for text in ("name", *values_of["name"])]
         text_columns = [heading for heading, is_number in COLUMNS.items() if not is_number]
         lines = aligned(list(zip(*fitting.values(), strict=True)), text_columns) or [""]
         wide = max(map(cells, lines))

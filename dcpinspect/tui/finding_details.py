@@ -5,6 +5,7 @@ and the messages that show it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from rich.text import Text
 
@@ -28,6 +29,8 @@ AROUND = 4
 """Number of messages of the evidence that are listed before and after the chosen one."""
 _NAME = 7
 """Width of the names of the parts, in columns."""
+_AGAIN = 40
+"""Number of letters from which cases leave out the words that all begin with."""
 _ENDLESS = 1 << 20
 """Width that is so large that no line is wrapped."""
 _ASKS_AGAIN = (
@@ -84,8 +87,12 @@ def about(
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
     cases = _that_differ(finding)
     text_lines.append("\n" if cases else "")
+    sentences = [finding.what or finding.message, *(case.message for case in cases[:MOST_CASES])]
+    words = zip(*(sentence.split(" ") for sentence in sentences), strict=False)
+    begin = "".join(f"{same[0]} " for same in takewhile(lambda same: len({*same}) == 1, words))
+    begin = begin if len(begin) >= _AGAIN else ""  # it stands above
     for case in cases[:MOST_CASES]:
-        sentence = f"{case.where}: {one_line(case.message)}"
+        sentence = f"{case.where}: {'… ' * bool(begin)}{one_line(case.message[len(begin) :])}"
         text_lines.append_text(labelled("", sentence, 0, width, indent=2))
     if len(cases) > MOST_CASES:
         text_lines.append(f"and {len(cases) - MOST_CASES:,} more\n")
