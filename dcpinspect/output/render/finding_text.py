@@ -26,7 +26,7 @@ from dcpinspect.output.render.verdict import (
 from dcpinspect.reading.numbering import STEP
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.tables.times import day_and_time
-from dcpinspect.text import aligned, counted, escape, escape_rest, short_names
+from dcpinspect.text import aligned, cells, counted, escape, escape_rest, short_names
 
 TextPaint = Callable[[str, str], str]
 
@@ -382,11 +382,22 @@ class _Page:
             }
             rows.append([str(facts.get(name, "")) for name in heading])
         lines = aligned(rows, ("what", "log", "client random"))
+        if names and self._width is not None and max(map(cells, lines)) > self._width - 6:
+            lines = _narrow(rows, self._width - 6) or lines
         indent = 8 if names else 6 + lines[0].index("what")  # what is too long stands below
         for line in lines:
             yield from self.wrapped(line, "      ", " " * indent)
         if len(cases) < len(finding.cases):
             yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
+
+
+def _narrow(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Returns the lines of a table whose headings take a line a word, if they fit."""
+    parted = [name.split() for name in rows[0]]
+    deep = max(map(len, parted))
+    stacked = zip(*([""] * (deep - len(words)) + words for words in parted), strict=True)
+    lines = aligned([*stacked, *rows[1:]], ())
+    return lines if max(map(cells, lines)) <= width else []
 
 
 def _apart(entries: Sequence[Sequence[str]]) -> list[str]:

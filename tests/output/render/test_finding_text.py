@@ -166,6 +166,24 @@ def test_what_differs_is_below_each_other_three_times_and_always_with_all() -> N
     ]
 
 
+def test_a_table_too_wide_for_its_headings_has_them_in_several_lines() -> None:
+    """A value that is too wide stands whole below its row."""
+    facts = {"requested start of it": 60, "with uuid": "0x7e5700000000004e", "log": "a.log:1"}
+    cases = tuple(finding(vbuckets=(number,), facts=facts | {"seqno": number}) for number in (1, 2))
+    told = finding(vbuckets=(1, 2), cases=cases, count=2)
+    assert any(line.split()[-4:] == ["with", "uuid", "log", "seqno"] for line in lines(told))
+    narrow = [line.split() for line in lines(told, width=56)]
+    start = narrow.index(["requested"])
+    assert narrow[start + 1 : start + 6] == [
+        ["start"],
+        ["of", "with"],
+        ["vb", "it", "uuid", "log", "seqno"],
+        ["1", "60", "0x7e5700000000004e", "a.log:1", "1"],
+        ["2", "60", "0x7e5700000000004e", "a.log:1", "2"],
+    ]
+    assert any("0x7e5700000000004e" in line for line in lines(told, width=40))
+
+
 def test_what_does_not_differ_is_no_table() -> None:
     same = finding(vbuckets=(1, 2), cases=(finding(vbuckets=(1,)), finding(vbuckets=(2,))))
     assert len(lines(same)) == len(lines(finding()))
