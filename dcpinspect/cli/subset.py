@@ -89,7 +89,7 @@ class Packets(Choices):
     words = """
     --write -w FILE: Also write the packets of the messages to this file, as pcapng.
     --with-handshakes: For -w, also write how each connection began (TCP and TLS handshake, HELLO,
-        bucket, DCP open and controls).
+        bucket, DCP open and controls) and ended.
     """
     write: str | None = None
     with_handshakes: bool = False

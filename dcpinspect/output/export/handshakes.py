@@ -1,5 +1,5 @@
 """Finds packets of connections again that carry no message, in the packets of a reading that has
-ended: TCP handshakes and whole connections. Also finds the messages in which connections agree on
+ended: TCP handshakes and ends, and whole connections. Also finds the messages in which connections agree on
 options before they stream; later messages cannot be read without them.
 """
 
@@ -15,7 +15,7 @@ from dcpinspect.output.export.carriers import LineMarks
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.transport.headers import ACK, FLAGS, SYN, WIRE, HeaderParser, Headers
+from dcpinspect.transport.headers import ACK, FIN, FLAGS, RST, SYN, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.scapy_dissection import UnusualPackets
 
@@ -52,7 +52,9 @@ class HeadersAgain:
 
 
 class Handshakes:
-    """Finds SYN, SYN+ACK and the client's answer, with copies of them."""
+    """Finds SYN, SYN+ACK and the client's answer, with copies of them; and FIN and RST, which show
+    what was left out before them.
+    """
 
     def __init__(self, transport: Reassembler, connections: IntArray, *, bare: IntArray) -> None:
         """``transport``: the reassembler of the first reading.
@@ -92,6 +94,7 @@ class Handshakes:
         is_taken[
             self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))
         ] = True
+        is_taken |= is_of_connection & (flags & (FIN | RST) != 0) & (headers.tcp[:, WIRE] == 0)
         is_taken &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
         positions: IntArray = headers.index[is_taken]
         return positions

@@ -17,7 +17,7 @@ from dcpinspect.output.export.packet_subset import Subset
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.reassembly import Reassembler
 from tests import builders, damage
-from tests.builders import ACK, SYN, Conversation, Recorded, Segment
+from tests.builders import ACK, RST, SYN, Conversation, Recorded, Segment
 from tests.damage import Packet
 from tests.encode import encode
 from tests.fuzz import captures as fuzz
@@ -62,31 +62,38 @@ def conversation(client_port: int = 50_000, isn: int = 1000) -> list[Segment]:
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 200, 1 << 20])
-def test_syn_its_answer_and_the_answer_to_that(tmp_path: Path, batch_bytes: int) -> None:
-    assert handshakes(tmp_path, conversation(), {1}, batch_bytes) == [0, 1, 2]
+def test_syn_its_answer_the_answer_to_that_and_the_fins(tmp_path: Path, batch_bytes: int) -> None:
+    assert handshakes(tmp_path, conversation(), {1}, batch_bytes) == [0, 1, 2, 10, 11]
+
+
+def test_a_reset_shows_what_was_left_out_before_it(tmp_path: Path) -> None:
+    segments = conversation()[:-3]
+    segments.append(Segment(False, 0x7FFFFFFF, 0, RST))
+    assert handshakes(tmp_path, segments, {1}) == [0, 1, 2, 10]
 
 
 def test_other_connections_are_left_alone(tmp_path: Path) -> None:
     one, other = conversation(), conversation(50_001)
     mixed = [segment for pair in zip(one, other, strict=True) for segment in pair]
-    assert handshakes(tmp_path, mixed, {2}) == [1, 3, 5]
+    assert handshakes(tmp_path, mixed, {2}) == [1, 3, 5, 21, 23]
     assert handshakes(tmp_path, mixed, set()) == []
 
 
 def test_the_same_addresses_may_open_more_than_once(tmp_path: Path) -> None:
     first, second = conversation(isn=1000), conversation(isn=90_000_000)
     start = len(first)
-    assert handshakes(tmp_path, first + second, {1}) == [0, 1, 2]
-    assert handshakes(tmp_path, first + second, {2}) == [start, start + 1, start + 2]
+    assert handshakes(tmp_path, first + second, {1}) == [0, 1, 2, 10, 11]
+    places = [start + place for place in (0, 1, 2, 10, 11)]
+    assert handshakes(tmp_path, first + second, {2}) == places
 
 
 def test_repeated_packets_of_a_handshake_are_part_of_it(tmp_path: Path) -> None:
     segments = conversation()
-    assert handshakes(tmp_path, [segments[0], *segments], {1}) == [0, 1, 2, 3]
+    assert handshakes(tmp_path, [segments[0], *segments], {1}) == [0, 1, 2, 3, 11, 12]
 
 
 def test_a_handshake_that_is_not_there_is_not_made_up(tmp_path: Path) -> None:
-    assert handshakes(tmp_path, conversation()[3:], {1}) == []
+    assert handshakes(tmp_path, conversation()[3:-3], {1}) == []
     without_answer = [
         segment for segment in conversation()[:2] if segment.flags in (SYN, SYN | ACK)
     ]
@@ -100,7 +107,7 @@ def test_handshakes_in_tunnels_are_found(tmp_path: Path) -> None:
     for number, data in enumerate(inner):
         whole = head[:16] + (len(head) - 14 + len(data)).to_bytes(2, "big") + head[18:] + data
         packets.append(Recorded(whole, len(whole), builders.START_NS + number))
-    assert handshakes_among(tmp_path, packets, {1}) == [0, 1, 2]
+    assert handshakes_among(tmp_path, packets, {1}) == [0, 1, 2, 10, 11]
 
 
 Row = tuple[str, str, int, bytes, tuple[tuple[int, int], ...]]
