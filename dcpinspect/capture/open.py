@@ -505,6 +505,7 @@ class _Reader:
         self.source = ByteSource(path, follow=follow)
         self.window = Window(self.source, batch_bytes)
         self._first: Walk | None = None
+        self._before_first: list[tuple[int, str]] = []  # damaged places, by offset in the file
         try:
             while self.window.size < FILE_HEADER and not self.window.at_end:
                 self.window.advance(0, FILE_HEADER)
@@ -545,11 +546,8 @@ class _Reader:
         window = self.window
         # then a record that is being written is no damage
         while not (window.at_end and self.source.was_stopped):
-            walk = self._first or self._walk()
+            walk = self._walk() if self._first is None else self._first
             self._first = None
-            walk.problems[:] = [
-                (offset, f"{damage}{self._seen(offset)}") for offset, damage in walk.problems
-            ]
             if window.at_end and self.source.problem:
                 walk.problems.append((window.size, self.source.problem))
             yield walk, window
@@ -569,6 +567,8 @@ class _Reader:
             and damaged_bytes.decode().isprintable()
         ):
             return f"; text is there: {damaged_bytes.decode()}…"
+        if len(damaged_bytes) == TEXT and not damaged_bytes.strip(b"\0"):
+            return "; zeros are there, which were never written, or are lost"
         lines = np.count_nonzero(data == ord("\n"))
         if lines >= CERTAIN and lines == np.count_nonzero(
             (data[1:] == ord("\n")) & (data[:-1] == ord("\r"))
@@ -577,7 +577,13 @@ class _Reader:
         return ""
 
     def _walk(self) -> Walk:
-        return self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
+        walk = self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
+        walk.problems[:] = [
+            *((at - self.window.file_offset, damage) for at, damage in self._before_first),
+            *((at, f"{damage}{self._seen(at)}") for at, damage in walk.problems),
+        ]
+        self._before_first = []
+        return walk
 
     def first_time(self) -> int:
         """Returns the time of the first packet in nanoseconds; ``LATEST`` if there is none. A pipe
@@ -591,6 +597,9 @@ class _Reader:
             if self.window.at_end:
                 self._first = walk
                 return LATEST
+            self._before_first = [
+                (self.window.file_offset + at, damage) for at, damage in walk.problems
+            ][:MAX_PROBLEMS]
             self.window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
 
     @property

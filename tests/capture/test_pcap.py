@@ -8,6 +8,7 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcap import Pcap
+from dcpinspect.reading.reading import Reading
 from tests import builders
 
 PACKETS = [
@@ -108,8 +109,24 @@ def test_garbage_between_records_is_skipped_and_told(
     capture = open_capture(path, batch_bytes=batch_bytes)
     assert sum(len(batch) for batch in capture) == len(PACKETS)
     assert [problem.offset for problem in capture.problems] == [len(before)]
-    seen = "; text is there: text tex…" if garbage.startswith(b"text") else ""
+    seen = {
+        b"text": "; text is there: text tex…",
+        bytes(4): "; zeros are there, which were never written, or are lost",
+    }.get(garbage[:4], "")
     assert capture.problems[0].what == f"garbage where a packet record should begin{seen}"
+
+
+def test_damage_before_the_first_packet_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    for content in (b"", builders.pcap(PACKETS)[24:]):
+        path.write_bytes(builders.pcap([]) + bytes(300_000) + content)
+        with Reading([str(path)]) as reading:
+            for _ in reading:
+                pass
+        (problem,) = reading.capture.problems
+        assert problem.offset == 24
+        assert problem.what.endswith("; zeros are there, which were never written, or are lost")
+        assert bool(reading.capture.packets) == bool(content)
 
 
 def test_a_file_of_one_header_has_no_packets_and_no_problem(tmp_path: Path) -> None:

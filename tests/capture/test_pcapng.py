@@ -142,7 +142,11 @@ def test_more_interfaces_than_are_read_are_a_limit_that_is_told_once(
 
 @pytest.mark.parametrize(
     ("garbage", "seen"),
-    [(b"\xff" * 7, ""), (b"text" * 50, "; text is there: texttext…"), (bytes(1000), "")],
+    [
+        (b"\xff" * 7, ""),
+        (b"text" * 50, "; text is there: texttext…"),
+        (bytes(1000), "; zeros are there, which were never written, or are lost"),
+    ],
 )
 @pytest.mark.parametrize("batch_bytes", [200, 1 << 20])
 def test_garbage_between_blocks_is_skipped_and_told(
