@@ -22,6 +22,7 @@ from dcpinspect.cli.teller import AnnouncedFindings, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
+from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.text import counted, escape
 
 if TYPE_CHECKING:
@@ -346,10 +347,8 @@ def kept_told(out: str) -> AnnouncedFindings:
 
 def keep_told(out: str, told_findings: AnnouncedFindings) -> None:
     """Stores which findings were told, beside the manifests of an output."""
-    path = _announced_path(out)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(told_findings.rows()), "utf-8")
-    temporary.replace(path)
+    with AtomicFile(str(_announced_path(out))) as file:
+        file.write(json.dumps(told_findings.rows()).encode())
 
 
 def _announced_path(out: str) -> Path:

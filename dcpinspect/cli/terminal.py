@@ -133,7 +133,7 @@ def height() -> int:
 def columns_asked() -> int | None:
     """Returns the number of columns that the environment asks for, if no terminal says it."""
     text = os.environ.get("COLUMNS", "")
-    return int(text) if text.isdecimal() and 0 < len(text) < 6 else None
+    return int(text) or None if text.isdecimal() and len(text) < 6 else None
 
 
 def folded(line: str, columns: int | None) -> list[str]:

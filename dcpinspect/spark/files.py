@@ -168,10 +168,13 @@ def write(path: str, data: bytes, salt: Salt | None = None) -> None:
             stream.write(data)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:  # of a full disk it names no file
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def size(path: str) -> int:

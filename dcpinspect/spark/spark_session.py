@@ -419,12 +419,7 @@ def watched(
             ) from error
         if type(error).__module__.startswith(("pyspark", "py4j")):
             cause = _cause(error)
-            advice = (
-                "; free some where the output is, and in the temporary folder"
-                if os.strerror(errno.ENOSPC) in cause
-                else ""
-            )
-            raise SparkFailedError(f"a job of Spark failed: {cause}{advice}") from error
+            raise SparkFailedError(f"a job of Spark failed: {cause}{_advice(cause)}") from error
         raise
     finally:
         ended.set()
@@ -505,6 +500,17 @@ def _poll(
         elif count and time.monotonic() - idle_since >= IDLE_S:
             remark(IDLE)
             idle_since = math.inf
+
+
+def _advice(cause: str) -> str:
+    if os.strerror(errno.ENOSPC) in cause:
+        return "; free some where the output is, and in the temporary folder"
+    if re.search("Stream closed|EOFException|exited unexpectedly", cause):
+        return (
+            "; something killed a Python of Spark, as Linux does if memory is short; give it more, "
+            "and run again"
+        )
+    return ""
 
 
 def _cause(error: BaseException) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,9 @@ from dcpinspect.cli import interrupts, teller
 from dcpinspect.cli.main import main
 from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
 from dcpinspect.cli.teller import AnnouncedFindings, Teller, TellingStyle
+from dcpinspect.errors import OutputError
 from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.spark import files
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options
 from tests.cli.test_teller import Kept
@@ -119,6 +122,17 @@ def test_what_was_told_is_kept_and_damage_is_said(
     (tmp_path / "_manifest" / "told.json").write_text("[1]")
     assert kept_told(str(tmp_path)).rows() == []
     assert "told.json: cannot be read" in capsys.readouterr().err
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"told\.json: File too large; the file was not kept"):
+            keep_told(str(tmp_path), AnnouncedFindings())
+        with pytest.raises(OSError, match="File too large") as caught:
+            files.write(str(tmp_path / "other"), b"x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(tmp_path / "other")
+    assert (tmp_path / "_manifest" / "told.json").read_text() == "[1]"
 
 
 @pytest.mark.slow

@@ -5,7 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from dcpinspect.cli.terminal import complain, folded, painter, wants_color, width, write_stdout
+from dcpinspect.cli.terminal import (
+    columns_asked,
+    complain,
+    folded,
+    painter,
+    wants_color,
+    width,
+    write_stdout,
+)
 
 
 @pytest.fixture
@@ -16,6 +24,16 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "dcpinspect.cli.terminal.sys", SimpleNamespace(stdout=stdout)
     )  # pytest exchanges sys.stdout itself
     monkeypatch.setenv("COLUMNS", "72")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [("0", None), ("000", None), ("-1", None), ("", None), ("90", 90)]
+)
+def test_a_width_of_zero_is_not_known(
+    text: str, columns: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", text)
+    assert columns_asked() == columns
 
 
 def test_complaints_are_one_safe_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -116,6 +116,25 @@ def test_what_a_task_raises_is_one_line(spark: SparkSession) -> None:
     ) as raised:
         SparkRunner(spark, lambda *_: None).map("failing", fail, [1], [1])
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("said", ["IOException: Stream closed", "EOFException"])
+def test_of_a_process_that_was_killed_it_is_said_what_to_do(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Py4JError(Exception):
+        __module__ = "py4j.protocol"
+
+    def job() -> None:
+        raise Py4JError(f"An error occurred\nCaused by: java.io.{said}")
+
+    monkeypatch.setattr(sessions, "_poll", lambda *_: None)
+    monkeypatch.setattr(sessions, "cancel", lambda _: None)
+    monkeypatch.setattr(sessions, "_has_java_ended", lambda _: False)
+    with pytest.raises(
+        sessions.SparkFailedError, match=rf"{said}; something killed a Python of Spark, .*run again"
+    ):
+        sessions.watched(cast("SparkSession", None), job, lambda *_: None)
 
 
 def test_a_failure_to_start_python_names_what_that_python_said() -> None:

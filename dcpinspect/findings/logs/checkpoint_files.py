@@ -14,6 +14,7 @@ with ``key`` or ``id``.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -97,6 +98,7 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
 
 def _documents(path: str, text: bytes) -> Iterator[Any]:
     """Yields the only document, or one a line; a key, a tab and a value are a pair."""
+    text = text.removeprefix(codecs.BOM_UTF8)
     try:
         yield orjson.loads(text)
         return

@@ -61,7 +61,7 @@ class AtomicFile(Target):
             mode = None
         except OSError as error:
             raise self._refused(error) from error
-        if mode is not None and stat.S_ISDIR(mode):
+        if self.path.endswith("/") or (mode is not None and stat.S_ISDIR(mode)):
             raise UsageError(f"{escape(self.path)}: is a directory; name a file in it")
         try:
             if mode is not None and (not stat.S_ISREG(mode) or self.path.startswith(_DESCRIPTORS)):

@@ -88,6 +88,11 @@ def test_a_checkpoint_of_each_form_is_read(
     assert found.is_in_snapshot
 
 
+def test_a_checkpoint_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = orjson.dumps(FORMS[0][1])
+    assert read(tmp_path / "ck", b"\xef\xbb\xbf" + text) == read(tmp_path / "ck", text)
+
+
 def test_lines_of_the_console_consumer_are_read(tmp_path: Path) -> None:
     lines = [
         b"\t".join((orjson.dumps(["sink", KAFKA | {"partition": str(one)}]), orjson.dumps(OFFSET)))

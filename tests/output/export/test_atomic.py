@@ -116,6 +116,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     ("name", "says"),
     [
         ("", ": is a directory; name a file in it"),
+        ("new.csv/", "/new.csv/: is a directory; name a file in it"),
         (
             "missing/x",
             (
@@ -134,7 +135,7 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError) as caught:
-        AtomicFile(str(tmp_path / name))
+        AtomicFile(f"{tmp_path}/{name}")
     assert str(caught.value).endswith(says)
 
 
