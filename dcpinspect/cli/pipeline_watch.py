@@ -22,7 +22,6 @@ from dcpinspect.cli.teller import AnnouncedFindings, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
-from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.text import counted, escape
 
 if TYPE_CHECKING:
@@ -347,6 +346,8 @@ def kept_told(out: str) -> AnnouncedFindings:
 
 def keep_told(out: str, told_findings: AnnouncedFindings) -> None:
     """Stores which findings were told, beside the manifests of an output."""
+    from dcpinspect.output.export.atomic import AtomicFile
+
     with AtomicFile(str(_announced_path(out))) as file:
         file.write(json.dumps(told_findings.rows()).encode())
 
