@@ -4,8 +4,6 @@ operators and values of the capture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.text import Text
 from textual import events
 from textual.containers import Horizontal
@@ -257,9 +255,9 @@ def pointer_line(at: int, what: str, room: int) -> str:
     return f"{clip(what, column - 1):>{column - 1}} ^"
 
 
-def condition_for_value(name: str, value: object, columns: Sequence[str]) -> str | None:
+def condition_for_value(name: str, value: object) -> str | None:
     """Returns a condition for this value in this column; None if there is no such column."""
-    if name not in columns or value is None or isinstance(value, bool | bytes):
+    if name not in BY_NAME or value is None or isinstance(value, bool | bytes):
         return None
     if isinstance(value, int):
         return f"{name} = {value}"

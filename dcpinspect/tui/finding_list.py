@@ -115,13 +115,6 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         return None if finding is None else ids.index(finding.id)
 
     @property
-    def vbucket(self) -> int | None:
-        """The first vbucket of the finding under the cursor."""
-        return (
-            None if self.shown_finding is None else min(self.shown_finding.vbuckets, default=None)
-        )
-
-    @property
     def shown_finding(self) -> Finding | None:
         """The finding under the cursor."""
         return self.items[self.at] if self.at < len(self.items) else None

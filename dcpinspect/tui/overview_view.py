@@ -253,7 +253,8 @@ class OverviewView(View):
     def vbucket_here(self) -> int | None:
         """Number of the vbucket under the cursor of the map, or of the finding under the cursor."""
         if self._here is self.findings:
-            return self.findings.vbucket
+            finding = self.findings.shown_finding
+            return None if finding is None else min(finding.vbuckets, default=None)
         return self.map.vbucket if self._here is self.map else None
 
     def action_finding(self) -> None:

@@ -256,9 +256,7 @@ class PacketsView(View):
     def action_by_this(self, how: str = "") -> None:
         """Filters by the field under the cursor."""
         field, name = self.field, self._column
-        condition = (
-            condition_for_value(name, field.value, list(BY_NAME)) if field is not None else None
-        )
+        condition = condition_for_value(name, field.value) if field is not None else None
         if condition is None:
             self.host.show_status("a filter cannot use this field")
             return

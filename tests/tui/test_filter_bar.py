@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.filter_bar import condition_for_value, pointer_line
 from dcpinspect.tui.history import History, Memory
@@ -24,7 +23,7 @@ from tests.tui.screens import NARROW, Keys, play, press, screen, settled
     ],
 )
 def test_a_field_makes_a_condition(name: str, value: object, condition: str | None) -> None:
-    assert condition_for_value(name, value, list(BY_NAME)) == condition
+    assert condition_for_value(name, value) == condition
 
 
 def test_a_mistake_is_told_while_it_is_typed_and_not_taken() -> None:
