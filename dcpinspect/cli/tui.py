@@ -250,7 +250,7 @@ def explore(context: typer.Context, capture_to_open: OpenedCapture | None, ui: U
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
             try:
-                opening, status = _run(app)
+                opening, status = _run(app, app.close)
             finally:
                 app.close()
         if opening is None:
@@ -335,13 +335,17 @@ def _draw(
     return status
 
 
-def _run(app: ThemedApp) -> tuple[Opening | None, int]:
-    """Runs an application to its end. Returns what to open next, and the exit status."""
+def _run(app: ThemedApp, close: Callable[[], object] = lambda: None) -> tuple[Opening | None, int]:
+    """Runs an application to its end. Returns what to open next, and the exit status. ``close``:
+    frees what it has, which takes no endless time after a signal.
+    """
     no_color = os.environ.get("NO_COLOR")  # Textual removes it from the environment
     # exit restores the terminal; it never returns where that is gone
     with interrupts.stopping(app.exit, within_s=interrupts.LONGEST_S):
         opening = app.run()
         status = interrupts.status_of(app.return_code or 0)
+        if interrupts.status_of(0):
+            close()  # findings may be worked out, which nothing stops
     if no_color is not None:
         os.environ["NO_COLOR"] = no_color
     if app.cut_export:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from pathlib import Path
+from textwrap import dedent
 
 import pexpect
 import pytest
@@ -33,6 +36,27 @@ def test_it_starts_shows_and_leaves_in_a_real_terminal() -> None:
     terminal.close()
     assert terminal.exitstatus == 0
     assert "\x1b[?1049l" in terminal.before, "the screen that was there before comes back"
+
+
+def test_a_signal_ends_it_although_findings_are_worked_out() -> None:
+    program = """
+    import sys, time
+    from dcpinspect.__main__ import run
+    from dcpinspect.tui.inspection import Inspection
+    Inspection._work_out = lambda *_, **__: time.sleep(40)
+    sys.argv = ["dcpinspect", "tui", sys.argv[1]]
+    run()
+    """
+    arguments = ["-c", dedent(program), str(SAMPLES / "rollback.pcap")]
+    terminal = pexpect.spawn(
+        sys.executable, arguments, dimensions=(36, 120), encoding="utf-8", timeout=30
+    )
+    terminal.expect("rollback.pcap")
+    time.sleep(1)
+    terminal.kill(signal.SIGTERM)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 143
 
 
 @pytest.mark.parametrize("name", [str(SAMPLES / "README.md"), os.devnull])
