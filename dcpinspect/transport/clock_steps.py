@@ -235,13 +235,13 @@ def _step(
     first_ticks, latest_ticks, ticks = (
         _timestamp(batch, tcp[at_row]) for at_row in (first, latest, row)
     )
-    if first_ticks is None or latest_ticks is None or ticks is None:
+    if first_ticks is None or latest_ticks is None or ticks in (None, first_ticks):
+        # there is no clock, or none that ticked
         length = int(tcp[latest, h.WIRE]) + bool(tcp[latest, h.FLAGS] & (h.SYN | h.FIN))
         return gap_ns if row_ns < latest_ns and gap_ns < 0 and sent == length else None
     passed, span_ns = int(distance(ticks, latest_ticks)), latest_ns - first_ns
     passed_before = int(distance(latest_ticks, first_ticks))
-    is_still = passed == passed_before == 0
-    if is_still or passed < 0 or passed_before < span_ns * _SLOWEST_HZ // 1_000_000_000:
+    if passed < 0 or passed_before < span_ns * _SLOWEST_HZ // 1_000_000_000:
         return None  # this is no clock
     rate = passed_before * 1e9 / span_ns if span_ns >= _LEAST_SPAN_NS else 0
     if gap_ns > 0 and row_ns - latest_ns - passed * 1e9 / (rate or _SLOWEST_HZ) < gap_ns / 2:
