@@ -732,12 +732,12 @@ def _paths(names: Name | Sequence[Name], parameter: str) -> list[str]:
 def _integer(number: Any, parameter: str, least: int | None = None, what: str = "number") -> int:
     """Returns a whole number of any type, which is not below ``least``. Raises UsageError."""
     try:
-        whole = operator.index(number)
+        integer = operator.index(number)
     except TypeError:
         raise UsageError(f"{parameter} {escape(repr(number))}: give a whole number") from None
-    if least is not None and whole < least:
-        raise UsageError(f"{parameter} {whole}: give a {what}, {least} or more")
-    return whole
+    if least is not None and integer < least:
+        raise UsageError(f"{parameter} {integer}: give a {what}, {least} or more")
+    return integer
 
 
 def _text(text: Any, parameter: str) -> bytes:

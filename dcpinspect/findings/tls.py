@@ -110,11 +110,12 @@ def _unread(
     seen += (
         f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
     )
-    known = [] if about is None else _known(about, with_names=with_names)
+    descriptions = [] if about is None else _descriptions(about, with_names=with_names)
     facts = {"client random": about.client.random.hex()} if about and about.client else {}
-    own = [f"{name} {number}" for name, number in facts.items()]
+    randoms = [f"{name} {number}" for name, number in facts.items()]
     message, shared = (
-        ": ".join(filter(None, [seen, ", ".join(texts)])) for texts in ([*known, *own], known)
+        ": ".join(filter(None, [seen, ", ".join(texts)]))
+        for texts in ([*descriptions, *randoms], descriptions)
     )
     return Occurrence(
         "tls-key-unknown" if has_keys else "tls-without-key",
@@ -148,7 +149,7 @@ def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
     )
 
 
-def _known(about: TlsConnection, *, with_names: bool) -> list[str]:
+def _descriptions(about: TlsConnection, *, with_names: bool) -> list[str]:
     """Returns what was seen of a connection in plain text, without its client random.
     ``with_names``: also the server's name, as the client calls it.
     """

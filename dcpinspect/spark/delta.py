@@ -55,7 +55,7 @@ def open_table(folder: str, version: int | None = None) -> DeltaTable:
         )
         entry = f"_delta_log/{table.version():020}.json"
         if not table.history(1) and files.size(f"{folder}/{entry}") == 0:
-            raise OSError(f"{entry} is empty; restore it, or write the output anew")
+            raise OSError(f"{entry} is empty; restore it, or write the output again")
     except (DeltaError, OSError) as error:
         version_name = "as it is now" if version is None else f"in version {version}"
         raise UsageError(

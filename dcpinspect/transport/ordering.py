@@ -773,8 +773,8 @@ def take_packet(tables: TransportTables, side: int) -> None:
 
 
 @inlined
-def take_too_late(tables: TransportTables, side: int) -> None:
-    """Takes the current packet, which is of a direction that was closed before: its bytes have no
+def count_late_packet(tables: TransportTables, side: int) -> None:
+    """Counts the current packet, which is of a direction that was closed before: its bytes have no
     place any more. The next one may stand behind them.
     """
     segment, direction = tables.segment, tables.sides[side]
@@ -814,7 +814,7 @@ def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: P
             if former >= 0 and tables.connections[former].flows < 0:
                 flow_to_write(tables, 2 * former)
             if former >= 0 and is_of_former(tables, former, side_of(tables, c, end)):
-                take_too_late(tables, side_of(tables, former, end))
+                count_late_packet(tables, side_of(tables, former, end))
                 continue
             c = connection_of_packet(tables, side_of(tables, c, end))
         if c == NOBODY:

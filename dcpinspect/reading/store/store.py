@@ -309,11 +309,11 @@ class Store(AbstractContextManager["Store", None]):
         matches = [np.empty(0, np.int64)]
         pool = ThreadPoolExecutor(_THREADS)
         try:
-            found = pool.map(matches_of, starts)
+            row_numbers = pool.map(matches_of, starts)
             for start in starts:
                 if not goes_on(start / len(store_parts)):
                     raise InterruptedError
-                matches.append(next(found))
+                matches.append(next(row_numbers))
         finally:
             pool.shutdown(cancel_futures=True)
         return np.concatenate(matches).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
