@@ -518,7 +518,7 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
             "tls_search nan: give a whole number",
         ),
         (lambda: dcpinspect.open(TOUR, tls_search=-1), UsageError, "tls_search -1: give a number"),
-        (lambda: dcpinspect.open(TOUR, port=b"auto"), UsageError, "port b'auto': give a number"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR, port=b"auto"), UsageError, "port b'auto': give a number"),
         (lambda: dcpinspect.open(TOUR, port=1.5), UsageError, "port 1.5: give a number from 1"),  # type: ignore[arg-type]
         (lambda: dcpinspect.open("a" * 5000), CaptureError, "a" * 9),
         (lambda: dcpinspect.open("a\0b"), CaptureError, "a"),
@@ -586,7 +586,7 @@ def damage(path: Path) -> None:
 )
 def test_a_file_that_changes_between_two_calls_is_an_error(
     change: Callable[[Path], None],
-    ask: Callable[[dcpinspect.Recording], object],
+    ask: Callable[[Recording], object],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

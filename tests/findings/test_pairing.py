@@ -20,6 +20,7 @@ from tests.findings.checked import findings, found_in
 from tests.findings.test_transport_rules import taking_nothing
 from tests.peers.script import Side, Stream
 from tests.streams.told import Told, opened, packets, sent_again
+from tests.tls.damage import save
 
 IDS = [rule.id for rule in RULES]
 
@@ -101,7 +102,7 @@ def test_answers_that_are_too_quick_to_count_take_no_memory(
     talk.send("client", encode("dcp_control", opaque=5, key="enable_noop", value="true"))
     talk.wait(slow)
     talk.answer("dcp_control", 5)
-    with Reading([str(written(tmp_path, packets(talk), "a.pcap"))]) as reading:
+    with Reading([str(save(tmp_path / "a.pcap", packets(talk)))]) as reading:
         reading.check()
         for _ in reading:
             pass
