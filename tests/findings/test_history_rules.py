@@ -231,11 +231,11 @@ def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:
 # ---------------------------------------------------------------------------------------------
 
 
-def recreated(count: int = 3, *, reopened: bool = True) -> Told:
+def recreated(count: int = 3, *, reopened: int | None = None) -> Told:
     talk = opened()
     for vbucket in range(count):
         talk.stream(vbucket, start=50 + vbucket, uuid=OLD + 0x100 * vbucket, rollback=0)
-    for vbucket in range(count if reopened else 0):
+    for vbucket in range(count if reopened is None else reopened):
         talk.stream(vbucket, log=((NEW, 0),))
     return talk
 
@@ -264,7 +264,11 @@ def test_one_vbucket_is_not_a_bucket() -> None:
 
 
 def test_without_a_later_log_nobody_knows() -> None:
-    assert rules(recreated(reopened=False)) == []
+    assert rules(recreated(reopened=0)) == []
+
+
+def test_one_later_log_is_no_history_of_a_bucket() -> None:
+    assert ("no-common-history", None) not in rules(recreated(reopened=1))
 
 
 def test_one_that_is_accepted_shows_that_it_is_the_same_bucket() -> None:
