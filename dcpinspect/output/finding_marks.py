@@ -113,7 +113,15 @@ class FindingMarks(NamedTuple):
                 ]
         tables = [np.array(begun, np.int64).reshape(-1, 6)]
         for finding in bad:
-            rows = finding.rows[finding.rows >= store.first_row]
+            # of one that came again and again, the evidence may be all that is known
+            repeats = [
+                place.row
+                for case in finding.case_of_each
+                if len(finding.rows) < finding.count and case.count == len(case.places)
+                for place in case.places
+            ]
+            rows = np.union1d(finding.rows, np.array(repeats, np.int64))
+            rows = rows[rows >= store.first_row]
             time_ns, connections, vbucket, sid = store.numbers(
                 rows, ("time_ns", "connection", "vbucket", "sid")
             )

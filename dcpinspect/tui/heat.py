@@ -32,7 +32,6 @@ MOST = 1 << 12
 _IS_EVENT = np.array([Trait.EVENT in opcode_traits(code) for code in range(256)])
 
 Counts = npt.NDArray[np.uint32]
-Signs = npt.NDArray[np.int8]
 
 
 SIGNS = (
@@ -131,37 +130,38 @@ def signs(
     place_of: IntArray,
     shape: tuple[int, int],
     together: int,
-) -> Signs:
-    """Returns the sign of each cell, as its number in ``SIGNS``. ``place_of``: the line of cells of
-    each vbucket, -1 for none.
+) -> tuple[IntArray, IntArray]:
+    """Returns the sign of each cell, as its number in ``SIGNS``, and when that was, in nanoseconds
+    since 1970. ``place_of``: the line of cells of each vbucket, -1 for none.
     """
-    cell_signs = np.zeros(shape, np.int8)
+    cell_signs, times = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if not cell_signs.size:
-        return cell_signs
+        return cell_signs, times
     happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
     bad = results.finding_marks.where(results.finding_marks.vbucket >= 0)
     signs_found = np.where(bad.is_error, ERROR, WARNING)
     happened = np.vstack((happened, np.column_stack((signs_found, bad.vbucket, bad.time_ns))))
-    sign, vbucket, time_ns = happened[happened[:, 1] < len(place_of)].T
-    line = place_of[vbucket]
+    happened = happened[np.argsort(happened[:, 0], kind="stable")]
+    happened = happened[happened[:, 1] < len(place_of)]
+    sign, vbucket, time_ns = happened[place_of[happened[:, 1]] >= 0].T
     column = np.maximum(time_ns - heat.start_ns, 0) // (heat.span_ns * together)
-    is_shown = line >= 0
-    cells = line[is_shown], np.minimum(column[is_shown], shape[1] - 1)
-    np.maximum.at(cell_signs, cells, sign[is_shown].astype(np.int8))
-    return cell_signs
+    cells = place_of[vbucket], np.minimum(column, shape[1] - 1)
+    cell_signs[cells], times[cells] = sign, time_ns  # the last one, the most important, wins
+    return cell_signs, times
 
 
 def _happened(results: Results) -> Iterator[tuple[int, int, int]]:
     """Yields letters, each with its vbucket and its time, in nanoseconds since 1970."""
-    records = results.records
-    links, streams, gaps = (records.get(name) for name in ("connections", "streams", "gaps"))
-    closed = {} if links is None else dict(links.rows("connection", "last_time"))
-    names = ("vbucket", "connection", "first_time", "last_time", "end_reason", "answer")
-    for vbucket, connection, begin, end, reason, answer in streams.rows(*names) if streams else ():
-        yield REQUEST, vbucket, begin
+    streams, gaps = (results.records.get(name) for name in ("streams", "gaps"))
+    times, ends = ("first_time", "last_time"), ("end_reason", "answer", "requested_start")
+    for vbucket, connection, begin, end, reason, answer, start in (
+        streams.rows("vbucket", "connection", *times, *ends) if streams else ()
+    ):
+        if start is not None:
+            yield REQUEST, vbucket, begin
         if reason in NO_STREAM_END:
             # a stream ends with its connection, however long it was quiet
-            yield CLOSED, vbucket, closed.get(connection, end)
+            yield CLOSED, vbucket, results.closed.get(connection, end)
         elif reason is not None:
             yield END, vbucket, end
         if answer in _ANSWERS:

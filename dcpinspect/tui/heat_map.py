@@ -71,7 +71,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     """Number of items in each cell."""
     _eighths, _top = amounts, 8
     """How high the bar of each cell is, and the highest one, in eighths of a line."""
-    _signs = np.zeros((0, 0), np.int8)
+    _signs = _sign_times = amounts
     _wanted: tuple[int, int | None] = 0, None
     """Vbucket and time of the cursor, at first the worst; they stay when cells change size."""
 
@@ -119,7 +119,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
-        self._signs = signs(self._heat, self._results, place_of, self.amounts.shape, self._spans)
+        self._signs, self._sign_times = signs(
+            self._heat, self._results, place_of, self.amounts.shape, self._spans
+        )
         if not self.is_moved:
             self._wanted = self._results.worst_vbucket or 0, None
         self.at = self._cell(*self._wanted)
@@ -179,6 +181,14 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def since_ns(self) -> int | None:
         """When the cursor's cell begins; None on a label."""
         return None if self.column < 0 else self.span[0]
+
+    @property
+    def sign_ns(self) -> int | None:
+        """When what the sign of the cursor's cell stands for was, or the middle of the cell."""
+        if self.column < 0:
+            return None
+        since_ns = int(self._sign_times[self.row, self.column]) - self._first_ns
+        return since_ns if self._signs[self.row, self.column] else sum(self.span) // 2
 
     def set_cursor(self, place: int) -> None:
         """Moves the cursor to a cell."""

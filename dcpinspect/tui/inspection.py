@@ -208,6 +208,7 @@ class Inspection:
             Marked(findings),
             bearers_of(findings, bear),
             FindingMarks.of(findings, bear, self.store),
+            closed={link.number: link.closed_ns for link in self.reading.links if link.closed},
         )
         if is_whole and not self.store.rows:  # before the results, with which it is shown
             is_told = any(finding.rule in _TELL_WHY for finding in findings)

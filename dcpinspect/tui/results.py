@@ -111,6 +111,8 @@ class Results:
     """Where errors and warnings stand in time."""
     connection: int | None = None
     """Number of the only connection of these results; None: all connections."""
+    closed: Mapping[int, int] = field(default_factory=dict)
+    """When each closed connection had its first FIN or RST, in nanoseconds since 1970."""
 
     @property
     def vbuckets(self) -> Sequence[int]:

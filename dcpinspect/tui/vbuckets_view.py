@@ -198,8 +198,8 @@ class VbucketsView(View):
     def _open_place(self) -> None:
         number = self.vbucket_here
         if number is not None and number in self.map.cells.by_number:
-            middle_ns = None if self._since_ns is None else sum(self.heat.span) // 2
-            self.host.to_vbucket(number, since_ns=middle_ns)
+            since_ns = self.heat.sign_ns if self.form == "heat" else None
+            self.host.to_vbucket(number, since_ns=since_ns)
         else:
             self.host.show_status(f"vbucket {number} was not requested")
 

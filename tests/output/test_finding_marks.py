@@ -58,6 +58,15 @@ def test_each_message_that_shows_an_error_is_there_with_its_time_and_each_case_w
     assert [*marks.by_severity] == ["error"]
 
 
+def test_each_repeat_of_an_error_is_there() -> None:
+    with read(field("p03-no-bucket-selected")) as inspection:
+        [refused, _] = inspection.results.findings
+        marks = inspection.results.finding_marks
+    assert (refused.rule, refused.count) == ("bucket-refused", 7)
+    shown = marks.where((marks.row > 0) & (marks.is_error == 1))
+    assert shown.row.tolist() == [10, 12, 14, 16, 18, 20, 22]
+
+
 def test_what_is_of_a_connection_is_of_each_vbucket_that_it_carries_then() -> None:
     with read(real_server("noop-timeout")) as inspection:
         marks = inspection.results.finding_marks

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dcpinspect.output.render import lanes, verdict
 from dcpinspect.output.render.palette import PAINTS
@@ -19,6 +20,7 @@ from dcpinspect.tui.heat import (
     signs,
 )
 from dcpinspect.tui.results import Results
+from tests.captures import real_server
 from tests.tui.screens import SAMPLES, read
 
 
@@ -66,7 +68,9 @@ def test_what_was_lost_has_a_sign_at_its_time() -> None:
     assert lost
     vbuckets = [table.values("vbucket")[row] for row in lost]
     place_of = np.arange(max(vbuckets) + 1)
-    found = signs(heat, Results(records={"gaps": table}), place_of, (len(place_of), heat.used), 1)
+    found, _ = signs(
+        heat, Results(records={"gaps": table}), place_of, (len(place_of), heat.used), 1
+    )
     assert sorted(set(np.nonzero(found == LOSS)[0].tolist())) == sorted(set(vbuckets))
     assert found.max() == LOSS
 
@@ -87,7 +91,7 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
     place_of = np.full(11, -1)
     place_of[7:11] = 0, 1, -1, 2
     shape = (3, heat.used)
-    found = signs(
+    found, _ = signs(
         heat,
         Results(records={"streams": reading.tables.streams, "snapshots": reading.tables.snapshots}),
         place_of,
@@ -95,21 +99,35 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
         1,
     )
     assert {REQUEST, CLOSED, END, ROLLBACK} <= set(found[0].tolist())
-    whole = signs(
+    whole, _ = signs(
         heat, Results(records={"streams": reading.tables.streams}), place_of, (3, 1), heat.used
     )
     assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]
 
 
-def test_a_stream_is_closed_when_its_connection_is_and_not_after_its_last_item() -> None:
-    with read("rollback.pcap") as inspection:
+@pytest.mark.slow
+def test_a_stream_is_closed_by_the_first_fin_and_not_with_the_last_packet() -> None:
+    with read(real_server("resume-lost")) as inspection:
+        results = inspection.results
+        heat = results.heat.until(inspection.reading.ends[1])
+        found, times = signs(heat, results, np.arange(4), (4, heat.used), 1)
+        links = {link.number: link for link in inspection.reading.links}
+    assert links[3].closed_ns < links[3].last_ns
+    assert set(times[found == CLOSED].tolist()) == {links[3].closed_ns, links[4].closed_ns}
+    rows, columns = np.nonzero(found == CLOSED)
+    spans = (times[rows, columns] - heat.start_ns) // heat.span_ns
+    assert spans.tolist() == columns.tolist()
+
+
+@pytest.mark.slow
+def test_a_request_that_was_not_captured_has_no_sign() -> None:
+    with read("midstream.pcap") as inspection:
         heat, results = inspection.results.heat, inspection.results
-        place_of = np.where(np.arange(11) < 7, -1, np.arange(11) - 7)
-        found = signs(heat, results, place_of, (4, heat.used), 1)
-        closed_ns = results.records["connections"].values("last_time")[0]
-    assert set(np.nonzero(found == CLOSED)[1].tolist()) == {
-        (closed_ns - heat.start_ns) // heat.span_ns
-    }
+        assert {*results.records["streams"].values("requested_start")} == {None}
+        numbers = np.arange(max(results.vbuckets) + 1)
+        found, _ = signs(heat, results, numbers, (len(numbers), heat.used), 1)
+    assert heat.counts.any()
+    assert not (found == REQUEST).any()
 
 
 def test_an_error_of_a_vbucket_wins_over_all_that_happened() -> None:
@@ -117,6 +135,6 @@ def test_an_error_of_a_vbucket_wins_over_all_that_happened() -> None:
         results = inspection.results
         numbers = np.arange(49)
         place_of = np.where(numbers < 40, -1, numbers - 40)
-        found = signs(results.heat, results, place_of, (9, results.heat.used), 1)
+        found, _ = signs(results.heat, results, place_of, (9, results.heat.used), 1)
     assert found.max() == ERROR
     assert sorted(set(np.nonzero(found == ERROR)[0].tolist())) == [2, 5, 8]

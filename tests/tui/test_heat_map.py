@@ -8,7 +8,7 @@ import pytest
 from rich.style import Style
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.heat import ERROR
+from dcpinspect.tui.heat import CLOSED, ERROR
 from dcpinspect.tui.heat_map import HeatForm, HeatMap, fitting
 from tests.captures import field, real_server
 from tests.findings.test_history_rules import recreated
@@ -66,6 +66,20 @@ def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the
         )
 
     play("rollback.pcap", scene)
+
+
+def test_enter_on_a_letter_leads_to_what_it_stands_for() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat, lanes = app.navigation.vbuckets.heat, lanes_of(app)
+        heat.set_cursor(1 + int(np.argmax(heat._signs[0] == CLOSED)))
+        assert heat.spoken().endswith("connection closed")
+        await press(app, pilot, "enter")
+        event = app.navigation.timeline.events.event
+        assert event is not None
+        assert (event.event.kind, lanes.at) == ("connection-closed", event.time)
+
+    play(real_server("resume-lost"), scene, NARROW)
 
 
 def test_what_is_at_the_cursor_is_spelt_out() -> None:
