@@ -189,9 +189,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             row for number in range(len(self.content.tracks)) for row in self._drawn(number)
         ]
         self._seen = {piece for row in self._rows for piece in row.pieces}
-        visible = max(0, self.size.height - self.HEAD)
-        lowest_top = self.top_for(max(0, len(self._rows) - visible))
-        self.virtual_size = Size(self.size.width, max(self.lines, self.HEAD + lowest_top + visible))
+        self.virtual_size = Size(self.size.width, self.lines)
         self.refresh()
 
     @property
@@ -507,12 +505,14 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return f"vb {self.content.vbucket} · no stream"
         stories, scale, is_time = self.content, self.scale, self.axis == "time"
         last = min(scale.last, self._bounds[1])  # the last cell may reach beyond the end
-        bottom = int(self.scroll_offset.y) + self.size.height - self.HEAD
-        hidden = len({row.track for row in self._rows[bottom:] if row.lane == "title"})
+        top = int(self.scroll_offset.y)
+        parts = self._rows[:top], self._rows[top + self.size.height - self.HEAD :]
+        above, below = (sum(row.lane == "title" for row in part) for part in parts)
         phrases = [
             f"vb {self.content.vbucket}",
             counted(len(self.content.tracks), "stream")
-            + (f", {hidden} more below" if hidden else ""),
+            + (f", {above} more above" if above else "")
+            + (f", {below}{'' if above else ' more'} below" if below else ""),
             f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
             f"{time_since(scale.step * TICK, last + 1)}"
             if is_time

@@ -184,6 +184,7 @@ class TimelineView(View):
             self._event_chosen()
         if request.since_ns is not None:
             self.lanes.go_to_time(request.since_ns)
+            self.fit()  # lanes along time take other heights
         if request.row:
             self._go_to_row(request.row)
         if request.seqno is not None:
@@ -253,6 +254,7 @@ class TimelineView(View):
         if spot.vbucket == self.lanes.content.vbucket:
             self.lanes.show_all()
             self.lanes.set_cursor(position, spot.row)
+            self.fit()
         else:
             self.show(spot.vbucket, at=position)
 

@@ -153,9 +153,20 @@ class VbucketsView(View):
                 whose = f", con {ranges(finding.connections)}" if len(rows) > 1 else ""
                 text = f"{finding.rule}{whose}: {one_line(finding.message)}"
                 among.append_text(labelled(sign, text, 2, width, style))
+        streams = results.records["streams"]
+        streams = streams.take(streams.rows_with("vbucket", number))
         for row in rows:
-            facts = (Text(f"{name} {text}") for name, text in _facts(row) if text != "none")
-            text_lines.append_text(flowed(Text(), facts, width)).append("\n")
+            own = [
+                last
+                for connection, last in streams.rows("connection", "last_seqno")
+                if connection in row["connections"]
+            ]
+            # the bars have all items, from all connections
+            is_last = row is rows[-1] and results.connection is None
+            more = results.heat.items_of(number) - sum(map(_items, rows)) if is_last else 0
+            facts = _facts(row, max(filter(None, own), default=0), more)
+            phrases = (Text(f"{name} {text}") for name, text in facts if text != "none")
+            text_lines.append_text(flowed(Text(), phrases, width)).append("\n")
         text_lines.append_text(notes).rstrip()
         return text_lines
 
@@ -215,14 +226,20 @@ class VbucketsView(View):
             self.heat.move_to(self.map.vbucket)
 
 
-def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _items(row: Mapping[str, Any]) -> int:
+    return int(row["items"] + (row["cached_items"] or 0))
+
+
+def _facts(row: Mapping[str, Any], greatest: int, more: int) -> Iterator[tuple[str, str]]:
     several = "s" if len(row["connections"]) != 1 else ""
     yield f"connection{several}", ranges(row["connections"])
     first, last = row["first_seqno"], row["last_seqno"]
-    yield "seqnos", "none" if last is None else f"{first}–{last}"
+    earlier = f" (up to {greatest} earlier)" if last is not None and greatest > last else ""
+    yield "seqnos", "none" if last is None else f"{first}–{last}{earlier}"
     if row["high_seqno"] is not None:
         yield "server said", f"{row['high_seqno']:,}"
-    yield "items", f"{items_text(row)}, {row['bytes']:,} bytes"
+    yield "items", items_text(row) + (f", {more:,} more that no stream took" if more > 0 else "")
+    yield "messages", f"{row['bytes']:,} bytes"
     rollbacks = f", {counted(row['rollbacks'], 'rollback')}" if row["rollbacks"] else ""
     yield "streams", f"{row['streams']}{rollbacks}"
     yield "snapshots", f"{row['snapshots']:,}"

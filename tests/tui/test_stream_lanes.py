@@ -173,14 +173,14 @@ def test_gaps_are_walked_and_enter_opens_the_item_behind_one() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         rows = []
-        for _ in range(4):
+        for _ in range(3):
             await press(app, pilot, "right_square_bracket")
             event = app.navigation.timeline.events.event
             assert event is not None
             assert event.event.kind == "gap"
             rows.append(event.event.row)
-        assert rows[:2] == [24, 74]
-        await press(app, pilot, "left_square_bracket", "left_square_bracket", "enter")
+        assert rows == [24, 74, 100]
+        await press(app, pilot, "left_square_bracket", "enter")
         field = app.packets.field
         assert (app.packets.list.row, field and field.name) == (rows[1], "by_seqno")
 
@@ -205,7 +205,7 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         await press(app, pilot, "n")
-        assert "no other error or warning of this vbucket's streams" in screen(app)
+        assert "no error or warning of this vbucket's streams" in screen(app)
 
     play("loop.pcap", scene)
     play("rollback.pcap", without)
@@ -224,7 +224,7 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
         assert app.navigation.timeline.events.at == cause
         await press(app, pilot, "n")
         assert app.navigation.timeline.events.at == cause
-        assert "no other error or warning of this vbucket's streams" in screen(app)
+        assert "no error or warning of this vbucket's streams" in screen(app)
 
     play("orphans.pcap", scene)
 
@@ -269,7 +269,7 @@ def test_the_heading_ends_where_the_streams_end() -> None:
         for width in range(80, 120, 3):
             await pilot.resize_terminal(width, 36)
             await settled(app, pilot)
-            assert f"–{last:,} · a cell is" in screen(app)
+            assert f"–{last:,} · a cell " in screen(app)
         assert "✖ error" in screen(app)
 
     play("loop.pcap", scene)

@@ -245,9 +245,35 @@ def test_lanes_begin_with_the_head_of_a_stream(capture: Path) -> None:
         for _ in range(8):
             top = int(lanes.scroll_offset.y)
             rows = lanes._rows
-            assert not top or rows[top].track != rows[top - 1].track or lanes.lines_of(0)[1] > 5
+            is_lowest = top == lanes.max_scroll_y == max(0, lanes.lines - lanes.size.height)
+            is_head = is_lowest or rows[top].track != rows[top - 1].track
+            assert not top or is_head or lanes.lines_of(0)[1] > 5
             first, _ = lanes.lines_of(0)
             assert top <= first < top + lanes.size.height
             await press(app, pilot, "down")
 
     play(capture, scene, NARROW)
+
+
+def test_no_line_is_empty_below_the_last_stream_and_streams_above_are_counted() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(9)
+        await settled(app, pilot)
+        lanes = app.navigation.timeline.lanes
+        assert lanes.scroll_offset.y == lanes.max_scroll_y > 0
+        assert lanes.render_line(lanes.size.height - 1).text.strip()
+        assert lanes.render_line(0).text.startswith(" vb 9 · 3 streams, 2 more above · ")
+
+    play("tour.pcapng", scene, NARROW)
+
+
+def test_a_time_of_vbuckets_opens_lanes_as_high_as_their_items_along_time() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", *["right"] * 10, "enter")
+        lanes = app.navigation.timeline.lanes
+        assert lanes.axis == "time"
+        assert lanes.size.height >= lanes.lines
+        await press(app, pilot, "1", "3", "d", "d")
+        assert lanes.size.height == lanes.lines
+
+    play("midstream.pcap", scene, NARROW)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from dcpinspect.tui.app import InspectApp
 from tests.captures import field, real_server
-from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
+from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +32,7 @@ def test_n_stops_at_the_last_bad_vbucket() -> None:
             visited.append(view.vbucket_here)
         assert visited == [42, 45, 45, 45]
         await press(app, pilot, "N")
-        assert view.vbucket_here == 48
+        assert view.vbucket_here == 42
 
     play("orphans.pcap", scene)
 
@@ -42,6 +43,30 @@ def test_a_capture_without_a_bad_vbucket_says_so() -> None:
         assert "no vbucket with an error or a warning" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize(
+    ("capture", "vbucket", "items", "seqnos"),
+    [
+        (SAMPLES / "upr.pcap", 528, "items 0, 3 more that no stream took", ""),
+        (real_server("v85-consumer-errors"), 0, "items 3, 2 more that no stream took", "1–3"),
+        (SAMPLES / "rollback.pcap", 7, "items 35", "2–58 (up to 60 earlier)"),
+    ],
+    ids=["never-opened", "refused", "rolled-back"],
+)
+def test_bars_have_the_items_and_the_card_tells_those_that_no_stream_took(
+    capture: Path, vbucket: int, items: str, seqnos: str
+) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        view = app.navigation.vbuckets
+        await press(app, pilot, "2")
+        view.move_to(vbucket)
+        text = "   ".join(view._card(vbucket, 200).plain.splitlines())
+        assert f"   {items}   messages " in text
+        assert f"   seqnos {seqnos}   " in text or not seqnos
+        assert view.heat.amounts[view.heat.row].sum() == sum(map(int, re.findall(r"\d+", items)))
+
+    play(capture, scene)
 
 
 def test_few_vbuckets_have_all_their_facts_below_them() -> None:
