@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
 
 
+_LEAST_LIST = 4
+"""Least height of the list, with its title."""
+_AFTER = 3
+"""Lines of the chosen evidence, and of the title above the text."""
+
+
 class FindingsView(View):
     """A list of findings, and below a title the full text about one of them."""
 
@@ -60,18 +66,28 @@ class FindingsView(View):
             return
         finding = self.list.shown_finding
         width = self._scrolled.scrollable_content_region.width or self.app.size.width - 1
-        self._about.update(self._text(width=width - 1))
+        text = self._text(width=width - 1)
+        self._about.update(text)
         self._scrolled.border_title = (
             ""
             if finding is None
             else f"{self._glyphs.of_severity(finding.severity)} {finding.rule}"
         )
         self._scrolled.set_classes("" if finding is None else finding.severity)
-        self._scrolled.scroll_to(y=0, animate=False, immediate=True)
+        lines, sign = text.plain.split("\n"), self._glyphs.folded
+        chosen = next((place for place, line in enumerate(lines) if line.startswith(sign)), 0)
         causes = sum(listed.effect_of is None for listed in self.list.findings)
         self.list.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
-        # the list has what it needs, and at most half of the screen
-        self.list.styles.height = max(3, min(1 + self.list.lines, self.app.size.height // 2 - 1))
+        # the list has what it needs, at most half of the screen, and what the chosen evidence leaves
+        most = min(self.app.size.height // 2 - 1, self.size.height - chosen - _AFTER)
+        self.list.styles.height = max(_LEAST_LIST, min(1 + self.list.lines, most))
+
+        def scroll() -> None:
+            seen = self._scrolled.scrollable_content_region.height
+            down = max(0, chosen + _AFTER - 1 - seen) if self.list.evidence is not None else 0
+            self._scrolled.scroll_to(y=down, animate=False, immediate=True)
+
+        self.call_after_refresh(scroll)
 
     def _text(self, **form: Any) -> Text:
         evidence_rows = self.evidence[

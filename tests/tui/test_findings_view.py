@@ -2,16 +2,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dcpinspect.output.render.finding_text import place_of
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about
 from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
+from tests.captures import real_server
 from tests.damage import Talk
 from tests.tls.damage import save
 from tests.tls.invented import Invented
-from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
+from tests.tui.screens import NARROW, SAMPLES, Keys, lanes_of, play, press, screen, settled
 
 
 def test_evidence_is_walked_and_opened() -> None:
@@ -26,6 +29,33 @@ def test_evidence_is_walked_and_opened() -> None:
         assert screen(app).splitlines()[1].startswith(" vb 30 · "), "what is shown stays at the top"
 
     play("loop.pcap", scene)
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [real_server("v85-consumer-errors"), SAMPLES / "orphans.pcap"],
+    ids=lambda path: path.name,
+)
+def test_the_list_gives_room_to_the_chosen_evidence(capture: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        assert f"{app.glyphs.folded} row {app.navigation.findings.row_here} · " in screen(app)
+        assert app.navigation.findings.list.size.height >= 3
+
+    play(capture, scene, NARROW)
+
+
+def test_the_evidence_that_is_chosen_is_scrolled_to() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        view, seen = app.navigation.findings, set[int]()
+        for _ in range(3):
+            await press(app, pilot, "right_square_bracket")
+            seen.add(view.row_here)
+            assert f"{app.glyphs.folded} row {view.row_here} · " in screen(app)
+        assert len(seen) == 3
+
+    play("loop.pcap", scene, NARROW)
 
 
 def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
