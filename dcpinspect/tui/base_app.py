@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import signal
 import sys
 import time
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
 from textual.app import App
+from textual.color import Color
 from textual.driver import Driver
 from textual.events import Event, Key, Paste, Resize
 from textual.filter import LineFilter
@@ -45,6 +48,13 @@ LEAST = Size(20, 5)
 """What is drawn at least: a smaller terminal shows a part, and no text has room for nothing."""
 PATIENCE = 1.0
 """Greatest number of seconds that a key waits for the key before it."""
+
+_ASK_BACKGROUND = "\x1b]11;?\x1b\\"
+_BACKGROUND = re.compile(
+    r"\x1b\]11;rgba?:([\da-fA-F]+)/([\da-fA-F]+)/([\da-fA-F]+)[^\a\x1b]*(?:\a|\x1b\\)", re.ASCII
+)
+_PART = re.compile(r"\x1b\]1(?:1(?:;[rgba:/\da-fA-F]{,28})?)?\x1b?\Z")
+"""What may be the first part of an answer."""
 
 
 class TypeAhead:
@@ -137,6 +147,7 @@ class ThemedApp(App[Opening | None]):
         self.theme = theme_name or next(
             iter(remembered), theme.TERMINAL_THEME if has_few_colors else theme.DEFAULT_THEME
         )
+        self._asks_background = not (theme_name or remembered or has_few_colors)
         self.crash: Exception | None = None
         """The exception that ended the application."""
         self.cut_export = ""
@@ -151,8 +162,18 @@ class ThemedApp(App[Opening | None]):
         """Waits until something takes keys."""
 
     def on_mount(self) -> None:
-        """Starts to take keys."""
+        """Starts to take keys, and asks the terminal for its background if no theme was chosen: it
+        need not answer.
+        """
         self.run_worker(self._listen(), group=TYPING)
+        if self._asks_background and self._driver and getattr(self._driver, "input_tty", False):
+            self._driver.write(_ASK_BACKGROUND)
+            self._driver.flush()
+
+    def _on_background(self, is_light: bool) -> None:
+        """Takes the theme that suits the background, unless another one was chosen meanwhile."""
+        if is_light and self._asks_background and self.theme == theme.DEFAULT_THEME:
+            self.theme = theme.LIGHT_THEME
 
     async def on_event(self, event: Event) -> None:
         """Handles an event as Textual does, but puts keys and pasted text into a queue, so that
@@ -185,7 +206,8 @@ class ThemedApp(App[Opening | None]):
         driver = super().get_driver_class()
         names = vars(sys.modules[driver.__module__])
         if "getincrementaldecoder" in names:
-            names["getincrementaldecoder"] = _terminal_decoder
+            tell = partial(self.call_later, self._on_background)
+            names["getincrementaldecoder"] = partial(_terminal_decoder, tell)
         return driver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -220,12 +242,25 @@ def _drawn(size: Size) -> Size:
     return Size(max(size.width, LEAST.width), max(size.height, LEAST.height))
 
 
-def _terminal_decoder(encoding: str) -> Callable[[], SimpleNamespace]:
-    decoder = getincrementaldecoder(encoding)("replace")
+def _terminal_decoder(
+    tell: Callable[[bool], object], encoding: str
+) -> Callable[[], SimpleNamespace]:
+    """Returns what makes the decoder of what a terminal sends. It keeps back the answer with the background,
+    which would be taken for keys, and tells whether that is light.
+    """
+    decoder, kept = getincrementaldecoder(encoding)("replace"), ""
 
     def decode(data: bytes, *, final: bool) -> str:
+        nonlocal kept
         if not data:  # the end of a terminal, where nobody is told by SIGHUP
             os.kill(os.getpid(), signal.SIGTERM)
-        return decoder.decode(data, final)
+        text = kept + decoder.decode(data, final)
+        if answer := _BACKGROUND.search(text):
+            shares = [int(part, 16) / (16 ** len(part) - 1) for part in answer.groups()]
+            tell(Color(*(round(255 * share) for share in shares)).brightness > 0.5)
+            text = text[: answer.start()] + text[answer.end() :]
+        part = _PART.search(text)
+        kept = part[0] if part else ""
+        return text.removesuffix(kept)
 
     return lambda: SimpleNamespace(decode=decode)

@@ -98,8 +98,8 @@ def _color(name: str, theme: Theme, *, has_color: bool) -> str:
 
 THEMES = tuple(BUILTIN_THEMES)
 """Names of Textual's themes."""
-DEFAULT_THEME, TERMINAL_THEME = "textual-dark", "ansi-dark"
-"""The default theme, and the one that uses the terminal's own 16 colours."""
+DEFAULT_THEME, LIGHT_THEME, TERMINAL_THEME = "textual-dark", "textual-light", "ansi-dark"
+"""The default themes, by the terminal's background, and the one that uses its own 16 colours."""
 
 
 def known_theme(name: str, place: str) -> str:

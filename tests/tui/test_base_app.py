@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import Any
 
 import pexpect
 import pytest
 from textual.pilot import Pilot
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.base_app import Opening
+from dcpinspect.tui.base_app import Opening, _terminal_decoder
 from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import StartApp
 from tests.peers.truth import SAMPLES
@@ -96,3 +97,34 @@ def test_what_is_typed_behind_a_prompt_goes_into_it() -> None:
         assert app.packets.filtering.text == "vbucket = 9"
 
     play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_light"),
+    [
+        (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", True),
+        (b"\x1b]11;rgb:fd/f6/e3\x07", True),
+        (b"\x1b]11;rgba:1e1e/1e1e/2e2e/ffff\x07", False),
+    ],
+)
+@pytest.mark.parametrize("size", [1024, 7, 3])
+def test_the_background_is_heard_and_no_key_is_lost(
+    answer: bytes, is_light: bool, size: int
+) -> None:
+    told, typed = list[bool](), b"2\x1b[A" + answer + "jé\x1b]1".encode()
+    decode = _terminal_decoder(told.append, "utf-8")().decode
+    # an answer may come in several parts, but for its first bytes
+    parts = [typed[:7], *(typed[at : at + size] for at in range(7, len(typed), size))]
+    heard = "".join(decode(part, final=False) for part in parts) + decode(b"x", final=False)
+    assert (heard, told) == ("2\x1b[Ajé\x1b]1x", [is_light])
+
+
+def test_a_light_terminal_has_a_light_theme_unless_one_was_chosen() -> None:
+    def taken(is_light: bool, **options: Any) -> str:
+        app = StartApp(**options)
+        app._on_background(is_light)
+        return app.theme
+
+    assert [taken(True), taken(False)] == ["textual-light", "textual-dark"]
+    assert taken(True, theme_name="textual-dark") == "textual-dark"
+    assert taken(True, has_few_colors=True) == "ansi-dark"
