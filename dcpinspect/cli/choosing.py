@@ -124,8 +124,14 @@ class Choosing:
         bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
         return replace(within, time=Span.from_bounds(bounds, links))
 
-    def wants(self, case: Finding) -> bool:
-        """Whether a case is wanted, before it is merged with similar ones."""
+    def wants(self, case: Finding, effects: Sequence[Finding] = ()) -> bool:
+        """Whether a case is wanted, before it is merged with similar ones; also for one of its
+        effects, which without it would look like a trouble of its own.
+        """
+        # new is only what was not in the baseline
+        return self._meets_all(case) or (not self.known and any(map(self._meets_all, effects)))
+
+    def _meets_all(self, case: Finding) -> bool:
         from dcpinspect.findings.rule import SEVERITIES
 
         severity = SEVERITIES.index(case.severity)

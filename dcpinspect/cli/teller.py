@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +20,7 @@ from dcpinspect.text import counted, escape, escape_rest, one_line
 if TYPE_CHECKING:
     from dcpinspect.capture.recent_packets import RecentPackets
     from dcpinspect.cli.notify import Notifier
-    from dcpinspect.findings.finding import Finding
+    from dcpinspect.findings.finding import Finding, Wanted
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.message import Severity
@@ -220,7 +220,7 @@ class Teller:
             reading,
             is_whole=is_whole,
             apart=True,
-            wanted=lambda case: case.severity in self._severities,
+            wanted=lambda case, _: case.severity in self._severities,
         ):
             if not self._known.is_worse(finding) and not self._known.has_grown(finding):
                 continue
@@ -256,7 +256,7 @@ class Teller:
         findings = _findings(
             reading,
             is_whole=is_whole,
-            wanted=lambda case: (self._known.case_of(case), case.severity) in count_before,
+            wanted=lambda case, _: (self._known.case_of(case), case.severity) in count_before,
         )
         ids = {finding.id for finding in findings}
         shown_findings = [
@@ -410,7 +410,7 @@ def _findings(
     *,
     is_whole: bool,
     apart: bool = False,
-    wanted: Callable[[Finding], bool],
+    wanted: Wanted,
 ) -> list[Finding]:
     assert reading.checker is not None
     return reading.checker.findings(

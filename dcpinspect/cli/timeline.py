@@ -88,7 +88,7 @@ def timeline(
                 span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
             )
             findings = reading.findings(
-                wanted=lambda case: vbucket in (case.vbuckets or (vbucket,))
+                wanted=lambda case, _: vbucket in (case.vbuckets or (vbucket,))
             )
             history.read(reading, reading.by_name(), only, bounds, findings)
             if not history.streams and reading.messages:

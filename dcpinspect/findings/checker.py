@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from dcpinspect.findings import lint
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import ANSWERED, MALFORMED, OWNS, SILENCES, SILENCES_OF_CONNECTION
-from dcpinspect.findings.finding import Candidates, Finding, Occurrence
+from dcpinspect.findings.finding import Candidates, Finding, Occurrence, Wanted
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
@@ -224,14 +224,14 @@ class Checker(Portable):
         *,
         is_whole: bool = True,
         apart: bool = False,
-        is_wanted: Callable[[Finding], bool] | None = None,
+        is_wanted: Wanted | None = None,
     ) -> list[Finding]:
         """Returns everything that was found so far, worst first; ``links``: the connections as they
         are now.
 
         ``is_whole``: the reading has come to its end; otherwise connections may be further than the
         messages that were taken. ``apart``: each vbucket of each connection gets a finding of its
-        own. ``is_wanted``: cases that are told.
+        own. ``is_wanted``: as of ``Collector.findings``.
         """
         context, collector = self._context_and_occurrences(links, coverage, is_whole=is_whole)
         outcomes = Outcomes(context, self._past)
@@ -241,10 +241,11 @@ class Checker(Portable):
         def judged(case: Finding) -> Finding | None:
             if any(number in unsure for number in case.connections):
                 return None
-            judged_case = outcomes.judged(case)
-            return judged_case if is_wanted is None or is_wanted(judged_case) else None
+            return outcomes.judged(case)
 
-        unnamed = collector.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged)
+        unnamed = collector.findings(
+            SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged, is_wanted=is_wanted
+        )
         return [outcomes.named(finding) for finding in unnamed]
 
     def let_go(self, links: list[TcpConnection], coverage: Coverage, connections: set[int]) -> None:

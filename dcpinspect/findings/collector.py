@@ -23,7 +23,14 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import case_of, shape, together
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Candidates, Finding, FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.finding import (
+    Candidates,
+    Finding,
+    FindingKey,
+    MessagePlace,
+    Occurrence,
+    Wanted,
+)
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.column_types import RowNumbers
@@ -549,6 +556,7 @@ class Collector(Portable):
         *,
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
+        is_wanted: Wanted | None = None,
     ) -> list[Finding]:
         """Returns what was found, worst first; of equal severity, first what lost data, then what
         does not go on, other costs, refusals, and what costs nobody; then in order of the first
@@ -558,9 +566,11 @@ class Collector(Portable):
         of. ``of_connection``: for each rule, rules that have nothing to add about its connection in
         the time that it speaks of. ``apart``: each vbucket of each connection gets a finding of its
         own. ``judged``: returns a case with what the messages around it tell; None if the case is
-        not wanted.
+        not sure. ``is_wanted``: cases that are told; None: all.
         """
         heard = self.cases(silences, of_connection, judged=judged)
+        if is_wanted is not None:
+            heard = _wanted_cases(heard, is_wanted)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
         """By key of a cause: the id of the finding that the cause came to be in."""
         causes_found = self._grouped(
@@ -725,6 +735,19 @@ class Collector(Portable):
                     )
                 )
         return heard
+
+
+def _wanted_cases(
+    cases: list[tuple[Heap, Finding]], is_wanted: Wanted
+) -> list[tuple[Heap, Finding]]:
+    """Returns the cases that are wanted."""
+    effects: dict[FindingKey, list[Finding]] = {}
+    for heap, case in cases:
+        if heap.cause is not None:
+            effects.setdefault(heap.cause, []).append(case)
+    return [
+        (heap, case) for heap, case in cases if is_wanted(case, effects.get(heap.first.key, ()))
+    ]
 
 
 def _outside(rows: RowNumbers, spans: Sequence[tuple[int, int]]) -> BoolArray:

@@ -294,6 +294,10 @@ class Finding:
         )
 
 
+Wanted = Callable[[Finding, Sequence[Finding]], bool]
+"""Whether a case is told, itself or for its effects: these are the second argument."""
+
+
 def connections_of(finding: Finding) -> str:
     """Returns the connections of a finding by their numbers; empty if it has none."""
     if finding.connections:

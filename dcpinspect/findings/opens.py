@@ -67,7 +67,7 @@ RULES = rules(
             names unique, for instance with a uuid
         reports: couchbase/sync_gateway#2514, couchbase/sync_gateway#1406,
             couchbase/sync_gateway#3037, JDCP-206
-        cost: connection, took the name of another, took the name of another
+        cost: connection, had the name of another, had the name of another
     """
 )
 
@@ -442,6 +442,7 @@ def _clash(newer: DcpOpen, link: TcpConnection, older: DcpOpen, held: TcpConnect
         (newer.place, older.place),
         next=_IS_BACK if is_back else None,
         closes=held.number,
+        connections=(held.number, link.number),
         severity="note" if is_back else "warning",
     )
 

@@ -60,14 +60,13 @@ class Outcomes:
 
     def judged(self, case: Finding) -> Finding:
         """Returns the case with its client, and whether it is over; milder if it costs nothing."""
-        client = self._client(case)
         over, row = self._over(case)
         is_handled = over == "recovered" and case.rule in HANDLED
         return replace(
             case,
             severity="note" if is_handled else case.severity,
             next=self._advice(case),
-            clients=(client,) if client is not None else (),
+            clients=self._clients(case),
             whose=self._whose(case),
             over=over,
             over_row=row,
@@ -95,6 +94,11 @@ class Outcomes:
         return self._context.clients.get(
             next(iter(case.connections), 0), next(iter(case.clients), None)
         )
+
+    def _clients(self, case: Finding) -> tuple[str, ...]:
+        """Returns the clients of all connections of a case, also if these have left."""
+        clients = self._context.clients
+        return tuple(sorted({clients[n] for n in case.connections if n in clients})) or case.clients
 
     def _over(self, case: Finding) -> tuple[Over, int | None]:
         if case.rule in STILL_OPEN:

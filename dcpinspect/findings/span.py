@@ -45,3 +45,7 @@ class Span:
         if not case.connections and not first:
             return True  # a case of a checkpoint, which has no time
         return first < until and (case.over == "open" or max(first, last) >= since)
+
+    def has_case_or_effect(self, case: Finding, effects: Sequence[Finding]) -> bool:
+        """Returns whether a case goes on in the span, or one of its effects does."""
+        return any(map(self.has, (case, *effects)))

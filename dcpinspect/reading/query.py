@@ -137,7 +137,9 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         }
         if "findings" in tables:
             names = reading.files
-            selected["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
+            selected["findings"] = finding_records(
+                reading.findings(wanted=time.has_case_or_effect), RULES, names
+            )
         return selected
 
     @contextmanager

@@ -23,7 +23,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
-    from dcpinspect.findings.finding import Candidates, Finding
+    from dcpinspect.findings.finding import Candidates, Finding, Wanted
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -344,14 +344,14 @@ class Reading(AbstractContextManager["Reading", None]):
         self,
         *,
         is_whole: bool = True,
-        wanted: Callable[[Finding], bool] | None = None,
+        wanted: Wanted | None = None,
         links: list[TcpConnection] | None = None,
     ) -> list[Finding]:
         """Returns what is wrong so far, worst first. Raises ValueError unless the reading checks.
 
         ``is_whole``: the reading has come to its end, or is asked about live; it was not
-        interrupted in between. ``wanted``: only these cases, each of which is one vbucket of one
-        connection. ``links``: the attribute, if the caller has them: there may be many.
+        interrupted in between. ``wanted``: which cases, as of ``Collector.findings``. ``links``:
+        the attribute, if the caller has them: there may be many.
         """
         if self.checker is None:
             raise ValueError("this reading does not check")

@@ -95,7 +95,7 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
     case = Case(tmp_path, first, second, at_once=True)
     found = case.finding("name-clash")
     assert case.accusations == ["name-clash"]
-    assert found.connections == (2,)
+    assert found.connections == (1, 2)
     assert found.message.startswith(
         "name importer:1 opened by connection 2 while connection 1 held it; server closed "
         "connection 1 after 3.0 ms"

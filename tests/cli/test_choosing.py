@@ -192,6 +192,20 @@ def test_the_exit_status_is_that_of_what_is_told() -> None:
     assert main(["check", ORPHANS, "--vbucket", "40"]) == 0
 
 
+@pytest.mark.parametrize("asked", ["--connection", "--vbucket"])
+def test_who_was_thrown_out_for_a_name_is_told_why(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = {"--connection": "2", "--vbucket": "1"}[asked]
+    for name in ("6.0.5-dcp1", "name-clash-dup"):
+        several = {one["rule"]: one for one in found(capsys, str(real_server(name)), asked, number)}
+        clash = several["name-clash"]
+        assert clash["connections"] == [2, 3]
+        # no trouble of its own
+        silent = several.get("silent-connection", clash)
+        assert silent is clash or silent["effect_of"] == clash["id"]
+
+
 @pytest.mark.parametrize("vbucket", ["8", "7"])
 def test_what_was_asked_for_is_said_to_be_right_also_if_it_has_notes(
     vbucket: str, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from dcpinspect.findings import collector as module
 from dcpinspect.findings.collector import Collector
-from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
+from dcpinspect.findings.finding import Candidates, Finding, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
@@ -364,6 +365,21 @@ def test_what_is_worse_is_no_effect() -> None:
         ("broad", 1, False),
         ("narrow", 1, True),
     ]
+
+
+def test_who_is_asked_for_a_case_gets_its_effects_and_leaves_a_cause_with_them() -> None:
+    cause = of_stream("broad", 1, vbucket=8)
+    effect = of_stream("narrow", 2, effect_of=cause.key)
+    collector = Collector(RULES, OWNS)
+    for one in (cause, effect, of_stream("broad", 3, vbucket=9)):
+        collector.add(one)
+
+    def is_wanted(case: Finding, effects: Sequence[Finding]) -> bool:
+        return any(7 in one.vbuckets for one in (case, *effects))
+
+    found = collector.findings({}, is_wanted=is_wanted)
+    assert [(one.rule, one.vbuckets) for one in found] == [("broad", (8,)), ("narrow", (7,))]
+    assert found[1].effect_of == found[0].id
 
 
 def test_effects_of_one_finding_are_one_finding() -> None:

@@ -41,7 +41,7 @@ def test_rules_that_are_not_asked_for_say_nothing(tmp_path: Path) -> None:
     assert findings_alone(LogEvidence.read([str(log)], []), ["checkpoint-range"]) == []
     assert (
         findings_alone(
-            LogEvidence.read([str(log)], []), ORDINARY, lambda case: case.vbuckets == (3,)
+            LogEvidence.read([str(log)], []), ORDINARY, lambda case, _: case.vbuckets == (3,)
         )
         == []
     )

@@ -282,7 +282,7 @@ def judged(packets: list[Packet], rules: list[str]) -> list[Any]:
 def test_a_name_that_two_connections_claim_and_which_the_server_closes() -> None:
     whole, close = judged(overlapping(), [*IDS, "connection-closed"])
     assert (close.rule, close.effect_of, close.whose) == ("connection-closed", whole.id, "client")
-    assert (whole.rule, whole.severity, whole.connection) == ("name-clash", "warning", 2)
+    assert (whole.rule, whole.severity, whole.connections) == ("name-clash", "warning", (1, 2))
     assert whole.message.startswith(
         "name x:1 opened by connection 2 while connection 1 held it; server closed connection 1 "
     )

@@ -33,7 +33,7 @@ FINDINGS = {
         "  warning rollback (uuid-never-given): connection 2, vb 3: client",
         "warning rollback-not-honoured: connection 2, vb 3: client",
         "warning ack-missing: connection 2, vb 6: client",
-        "warning name-clash: connection 3: client",
+        "warning name-clash: connection 2–3: client",
         "  note connection-closed (by-server): connection 2: client",
         "warning stream-refused (not-my-vbucket): connection 2, vb 9, 63: normal",
         "note bad-stream-range (start-above-snapshot): connection 2, vb 3: client",
@@ -115,7 +115,7 @@ FINDINGS = {
     "name-clash-dup": [
         "error dcp-before-open: connection 4, vb 0: client",
         "warning over-acknowledged: connection 2: client",
-        "warning name-clash: connection 3: client",
+        "warning name-clash: connection 2–3: client",
         "  warning silent-connection: connection 2: client",
         "  note connection-closed (by-server): connection 2: client",
         "warning open-twice: connection 3: client",
@@ -522,7 +522,7 @@ def test_what_a_log_says_of_a_finding_of_the_capture_is_told_under_it(
 
     first, clash, effects = check("6.0.5-dcp1", "6.0.5-memcached.log.000000.txt")
     assert "was disconnected" not in first
-    assert clash["connections"] == [3]
+    assert clash["connections"] == [2, 3]
     assert [(one["rule"], one["connections"]) for one in effects] == [
         ("server-disconnect", [2]),
         ("connection-closed", [2]),
