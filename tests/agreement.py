@@ -114,6 +114,19 @@ def without_seqnos(
     ]
 
 
+def _is_beside_open(request: Mapping[str, Any], streams: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a request was refused while a stream of its connection and stream-id was open."""
+    granted = [
+        stream
+        for stream in streams
+        if (stream["connection"], stream["sid"]) == (request["connection"], request["sid"])
+        and (stream["answer"] == "accepted" or stream["first_seqno"] or stream["snapshots"])
+        and stream["first_time"] <= request["first_time"]
+    ]
+    is_open = granted and (granted[-1]["end_row"] or request["open_row"]) >= request["open_row"]
+    return request["status"] == "key_eexists" or bool(request["answer"] == "refused" and is_open)
+
+
 def disagreements(
     tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: Sequence[Finding]
 ) -> list[str]:
@@ -174,9 +187,9 @@ def disagreements(
             for stream in tables["streams"]
             if stream["vbucket"] == one["vbucket"] and stream["connection"] in one["connections"]
         ]
-        # a request that was refused because there is a stream says nothing of that stream
+        # a request that was refused while there is a stream says nothing of that stream
         in_order = sorted(
-            own, key=lambda stream: (stream["status"] != "key_eexists", str(stream["first_time"]))
+            own, key=lambda stream: (not _is_beside_open(stream, own), str(stream["first_time"]))
         )
         newest = in_order[-1]["verdict"]
         # the tables of a tracker know no findings, and so no vbucket that was forgotten

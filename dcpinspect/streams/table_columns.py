@@ -201,7 +201,7 @@ VBUCKETS = RecordTable(
         """
         client text: one client over all its connections, by address and name
         vbucket i64: vbucket
-        verdict word: verdict of its newest stream, without requests that were refused because it
+        verdict word: verdict of its newest stream, without requests that were refused while it
             has a stream; orphaned if it ended or was refused, and the client did not request it
             again; stalled if a finding says so
         before_end word: how a vbucket stood that ended, as maps show it; null without a check, if

@@ -19,7 +19,7 @@ from dcpinspect.streams.records import FILE_SHIFT, GREATEST, Streams
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import KnownTables, unbiased
 from dcpinspect.streams.table_columns import VBUCKETS
-from dcpinspect.streams.verdicts import are_unopened
+from dcpinspect.streams.verdicts import are_granted, are_unopened
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.record_tables import ColumnValues, LazyColumn, Records, WordColumn, counted
 
@@ -120,11 +120,32 @@ def _starts(streams: Streams) -> tuple[IntArray, BoolArray]:
 def _in_order(streams: Streams, groups: Groups) -> IntArray:
     """Returns all streams, sorted by vbucket in order of their first streams, then in order of
     opening: requests may have been read after the messages that followed them. First come requests
-    that were refused because a stream was there already: that stream goes on.
+    that were refused while a stream was there already: that stream goes on.
     """
     rows = groups.rows
-    has_other = streams.status[rows] == Status.KEY_EEXISTS
+    has_other = (streams.status == Status.KEY_EEXISTS)[rows] | _are_beside_open(streams)[rows]
     return rows[np.lexsort((streams.opened.time[rows], ~has_other, groups.of[rows]))]
+
+
+def _are_beside_open(streams: Streams) -> BoolArray:
+    """Returns a mask of requests that were refused while an earlier stream of their connection,
+    vbucket and stream-id was open.
+    """
+    mask = np.zeros(len(streams), dtype=np.bool_)
+    key = streams.connection << VBUCKET_BITS | streams.vbucket
+    order = np.lexsort((streams.opened.time, streams.sid, key))
+    is_granted = are_granted(streams)
+    latest = np.maximum.accumulate(np.where(is_granted[order], np.arange(len(order)), 0))
+    other, request = order[latest], np.flatnonzero(streams.answer[order] == w.A_REFUSED)
+    other, request = other[request], order[request]
+    finished = streams.finished
+    mask[request] = (
+        is_granted[other]
+        & (key[other] == key[request])
+        & (streams.sid[other] == streams.sid[request])
+        & ((finished.row[other] <= 0) | (finished.time[other] > streams.opened.time[request]))
+    )
+    return mask
 
 
 def _connections(groups: Groups, connection: IntArray) -> WordColumn:

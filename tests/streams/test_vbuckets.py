@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.statuses import Status
 from tests.streams.told import Record, Told, opened, tables
 
 
@@ -39,6 +40,19 @@ def test_the_newest_stream_decides_and_sums_are_over_all() -> None:
     }
     assert {key: found[key] for key in expected} == expected
     assert found["bytes"] == 2 * 44 + 4 * (24 + 31 + 2)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_request_that_is_refused_beside_an_open_stream_does_not_decide(is_over: bool) -> None:
+    talk = opened("kafka:1")
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "k")
+    if is_over:
+        stream.end("ok")
+    talk.stream(7, status=Status.UNKNOWN_COLLECTION)
+    (found,) = tables(talk).vbuckets
+    assert (found["verdict"], found["streams"]) == ("refused" if is_over else "caught-up", 2)
 
 
 def test_clients_are_told_apart_by_name_and_by_agent_when_they_have_none() -> None:

@@ -176,7 +176,8 @@ def is_answer(findings: Iterable[Finding], messages: int) -> bool:
 
 def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
     """Returns one line about findings, the worst first. The cost of a note is only mentioned if it
-    is not over, if it is that of a worse finding and does not last, or if nothing is worse.
+    is not over, if it may not be over and is that of a worse finding that does not last, or if
+    nothing is worse.
     """
     causes, effects = with_their_effects(findings)
     notes = [finding for finding in causes if finding.severity == "note"]
@@ -188,7 +189,10 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
             note
             for note in notes
             if (cost := _cost_of(note, is_calm=True)) is not None
-            and (note.over == "open" or (cost in worse_costs and not cost.lasts))
+            and (
+                note.over == "open"
+                or (note.over != "recovered" and cost in worse_costs and not cost.lasts)
+            )
         ]
         note_count = len(notes) - len(joining_notes)
         phrases = [

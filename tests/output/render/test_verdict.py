@@ -59,6 +59,8 @@ def test_notes_are_counted_with_what_is_worse_and_costs_the_same() -> None:
     other = finding(rule="slow-stream", severity="note")
     assert verdict([warning, *notes]) == "3 vbuckets were ended early"
     assert verdict([warning, *notes, other]) == "3 vbuckets were ended early · 1 other note"
+    recovered = replace(notes[0], over="recovered")
+    assert verdict([warning, recovered]) == "1 vbucket was ended early · 1 note"
 
 
 def test_a_note_that_is_not_over_is_told_beside_what_is_worse() -> None:
