@@ -686,6 +686,7 @@ def _rolled_back(
             context.answer(number),
             context.request(followed) if followed is not None else None,
             context.log_place(rollback.log) if rollback.log is not None else None,
+            context.log_place(rollback.had_uuid) if rollback.had_uuid is not None else None,
         ),
         cause=rollback.why.cause if wrong is None else wrong.cause,
         shared=context.by_side(number, f"rolled back{outcome.shared}: {shared}"),

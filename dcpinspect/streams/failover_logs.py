@@ -211,15 +211,25 @@ class FailoverLogs:
         server, has a branch.
         """
         logs = self.stream_logs(stream)
-        if not logs:
-            return False
+        return self._latest_with(logs, uuid) >= self._place_after(logs, stream) if logs else False
+
+    def latest_before(self, stream: int, uuid: int) -> KnownLog | None:
+        """Returns the latest log with a branch, of a stream's vbucket and on its server, if no log
+        after its answer has that.
+        """
+        logs = self.stream_logs(stream)
+        latest = self._latest_with(logs, uuid) if logs else -1
+        return logs[latest] if 0 <= latest < self._place_after(logs, stream) else None
+
+    def _latest_with(self, logs: LogsInOrder, uuid: int) -> int:
+        """Returns the place of the latest of these logs, all of a vbucket, with a branch; or -1."""
         first = logs.first
         if first not in self._latest:
             every = enumerate(self.rows.log[first : first + len(logs)].tolist())
             self._latest[first] = {
                 log_uuid: position for position, log in every for log_uuid, _ in self.entries(log)
             }
-        return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
+        return self._latest[first].get(uuid, -1)
 
     def stream_logs(self, stream: int) -> LogsInOrder:
         """Returns the logs of a stream's vbucket on its server, in the order of telling."""

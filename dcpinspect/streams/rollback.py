@@ -51,6 +51,9 @@ class VbucketFacts:
     """The greatest seqno, or end of a marker, on the newest branch; None: not known."""
     high: int | None = None
     """The high seqno that the server told when it answered; None: not known."""
+    had_uuid: int | None = None
+    """Row of its latest log before the answer with the uuid that was asked for; None: none had it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,17 @@ class Explanation:
     resume_uuid: int | None
     """Uuid of the newest branch that began at or below where the client resumes; None without a log.
     """
+    has_dropped: bool = False
+    """Whether the server had the uuid in its log before."""
 
     @property
     def shared(self) -> str:
         """The explanation without what is true of one vbucket only."""
-        return _SHARED[self.cause]
+        return (
+            "the uuids are no longer in the producer's logs"
+            if self.has_dropped
+            else _SHARED[self.cause]
+        )
 
 
 def newest_below(log: Log, seqno: int) -> int | None:
@@ -97,7 +106,8 @@ def explain_rollback(
     cause, text = _cause(request, rollback, log, seen)
     if cause == "leading-consumer" and received is None:
         text += ", so resume there with that branch's uuid"
-    return Explanation(cause, text, resume)
+    has_dropped = cause == "unknown-uuid" and seen.had_uuid is not None
+    return Explanation(cause, text, resume, has_dropped)
 
 
 def _without_log(request: RequestedRange, rollback: int, seen: VbucketFacts) -> Explanation:
@@ -185,6 +195,12 @@ def _cause(request: RequestedRange, rollback: int, log: Log, seen: VbucketFacts)
             return cause, f"the snapshot {low}–{end} {where}{up_to}, so roll back to its start"
         case "purge":
             return cause, _purge(low, end, seen, is_newest=is_newest)
+        case "unknown-uuid" if seen.had_uuid is not None:
+            return (
+                cause,
+                f"uuid 0x{request.uuid:016x} is no longer in the producer's log, which had it in "
+                f"row {seen.had_uuid} and now begins at seqno {log[-1][1]}",
+            )
         case "unknown-uuid":
             return (
                 cause,

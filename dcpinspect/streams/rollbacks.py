@@ -5,6 +5,7 @@ the request that would work.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,6 +44,8 @@ class Rollback:
     """None where the capture lacks the seqno, and so of what would work."""
     why: Explanation
     log: KnownLog | None
+    had_uuid: KnownLog | None
+    """The latest log before with the uuid that was asked for, if ``log`` lacks it."""
     seen: VbucketFacts
     resume: int | None
     """Where the request that would work starts: at ``to``, or at the last seqno that the client
@@ -121,6 +124,10 @@ class Rollbacks:
             log = None
         seen = self._seen(number, request.uuid if request is not None else 0)
         entries = log.entries if log is not None else None
+        had_uuid = None
+        if request is not None and log is not None and not log.has(request.uuid):
+            had_uuid = self._logs.latest_before(number, request.uuid)
+            seen = replace(seen, had_uuid=None if had_uuid is None else had_uuid.at.row)
         explanation = explain_rollback(request, to, entries, seen)
         resume = to
         if to is not None and explanation.cause == "leading-consumer":
@@ -133,7 +140,7 @@ class Rollbacks:
             if resume is None
             else self._resumable(number, resume, explanation.resume_uuid, log)
         )
-        return Rollback(request, to, explanation, log, seen, resume, snapshot)
+        return Rollback(request, to, explanation, log, had_uuid, seen, resume, snapshot)
 
     def _collect_branches(self, is_wanted: BoolArray) -> None:
         """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each

@@ -63,6 +63,27 @@ def test_a_client_that_received_less_than_the_rollback_seqno_resumes_where_it_wa
     )
 
 
+def test_a_uuid_that_the_server_gave_and_dropped_is_told_with_the_log_that_had_it() -> None:
+    def rolled_back(given: int, vbucket: int) -> tuple[str, list[int]]:
+        talk = opened()
+        talk.failover_log(vbucket, [(given, 0)])
+        talk.stream(7, start=5, snapshot=(5, 5), uuid=OLD, rollback=0)
+        talk.failover_log(7, [(NEW, 10)])
+        (found,) = (one for one in found_in(packets(talk)) if one.rule == "rollback")
+        return found.message.partition(": ")[2], [place.row for place in found.places]
+
+    text, rows = rolled_back(OLD, 7)
+    assert text.startswith(
+        "uuid 0x000000000000000a is no longer in the server's log, which had it in row 6 and now "
+        "begins at seqno 10"
+    )
+    assert 6 in rows
+    for given, vbucket in ((NEW, 7), (OLD, 8)):
+        text, rows = rolled_back(given, vbucket)
+        assert text.startswith("no history in common, ")
+        assert 6 not in rows
+
+
 def test_without_a_log_only_the_beginning_is_sure_to_work() -> None:
     talk = opened()
     talk.stream(7, start=150, uuid=OLD, rollback=100)
