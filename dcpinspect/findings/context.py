@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 ALL = np.iinfo(np.int64).max
 """A row after all rows, and a time after all times."""
 
+MOST_VBUCKETS = 1024
+"""Number of vbuckets of a bucket; ns_server makes some with fewer, and none with more."""
 _FRAME = (1 << FILE_SHIFT) - 1
 
 
@@ -110,6 +112,11 @@ class Context:
     def granted(self) -> BoolArray:
         """A mask of streams that the server granted."""
         return are_granted(self.streams)
+
+    @cached_property
+    def vbuckets_of_buckets(self) -> int:
+        """The greatest number of vbuckets that a bucket has, as far as streams show."""
+        return max(MOST_VBUCKETS, 1 + int(self.streams.vbucket[self.granted].max(initial=-1)))
 
     @cached_property
     def rolled_back(self) -> BoolArray:

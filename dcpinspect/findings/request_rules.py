@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import shape
 from dcpinspect.findings.client_requests import EmptySnapshots, OpenedInOrder, filter_fault
-from dcpinspect.findings.context import Context, occurrence, plain, reached
+from dcpinspect.findings.context import MOST_VBUCKETS, Context, occurrence, plain, reached
 from dcpinspect.findings.finding import SEVERITY_OF, MessagePlace, Occurrence, captured
 from dcpinspect.findings.history_rules import loops
 from dcpinspect.findings.positions import CAUSES as WRONG
@@ -34,6 +34,8 @@ ENDLESS = 2**64 - 1
 
 STALE_MAP = "stale-map"
 """Cause of a refusal by a node that lacks the vbucket, where the client asked again and again."""
+NO_SUCH_VBUCKET = "no-such-vbucket"
+"""Cause of a refusal of a vbucket that no bucket has."""
 MOST_ASKED = 3
 """Greatest number of times that a client may ask a node that does not have the vbucket."""
 
@@ -55,8 +57,8 @@ RULES = rules(
         unless: requests with a more specific finding
         next: look up what the status names with 'dcpinspect explain STATUS'; a consumer has to change
             its request, or to ask again later with growing pauses
-        whose: normal for not-my-vbucket, consumer for {STALE_MAP} eacces eaccess einval erange
-            unknown-collection unknown-scope dcp-stream-id-invalid, producer for etmpfail tmpfail
+        whose: normal for not-my-vbucket, consumer for {STALE_MAP} {NO_SUCH_VBUCKET} eacces eaccess
+            einval erange unknown-collection unknown-scope dcp-stream-id-invalid, producer for etmpfail tmpfail
         cost: refused
         fields: status
     duplicate-stream-request stream warning consumer
@@ -434,6 +436,15 @@ def _refused(
         severity = SEVERITY_OF[rule]
         return replace(refused, rule=rule, message=message, places=evidence, severity=severity)
     status, session = stream.status, context.session(stream.connection)
+    if status == Status.NOT_MY_VBUCKET and stream.vbucket >= context.vbuckets_of_buckets:
+        return replace(
+            refused,
+            message=f"stream request refused: {status_name(status)}, no bucket has a vbucket "
+            f"above {MOST_VBUCKETS - 1:,}",
+            cause=NO_SUCH_VBUCKET,
+            next="report the consumer's version to its author; it has to take the vbuckets from the "
+            "cluster map, and a key's vbucket from its CRC32 modulo their number",
+        )
     passed = status in _MAY_PASS and is_granted_later
     may_have_passed = status in _MAY_PASS and is_granted_later is not False
     # what the value may be is for those who cannot read it

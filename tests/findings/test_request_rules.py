@@ -173,6 +173,22 @@ def test_a_vbucket_that_moved_is_a_note_once_it_was_found() -> None:
     assert [one.rule for one in findings(talk)] == ["stream-refused"]
 
 
+def test_a_vbucket_that_no_bucket_has_is_the_clients_fault() -> None:
+    def refused(*granted: int) -> list[tuple[Any, ...]]:
+        talk = opened()
+        for vbucket in granted:
+            talk.stream(vbucket)
+        for vbucket in (50, 1024):
+            talk.stream(vbucket, status=Status.NOT_MY_VBUCKET)
+        return [(one.cause, one.whose, one.vbuckets) for one in warnings(talk)]
+
+    normal = "not-my-vbucket", "normal"
+    assert refused() == [(*normal, (50,)), ("no-such-vbucket", "client", (1024,))]
+    assert refused(1023) == refused()
+    # a server that was built for more
+    assert refused(1025) == [(*normal, (50, 1024))]
+
+
 def test_a_second_request_for_an_open_stream() -> None:
     talk = opened()
     talk.stream(7)
