@@ -18,8 +18,8 @@ from dcpinspect.text import counted
 
 MOST_PLACES = 24
 """Messages that a finding of several cases names: each case has its turn."""
-EACH = " on each vbucket"
-"""What follows numbers that are the same in every case of a finding, and are of one vbucket."""
+EACH = re.compile(" on each (vbucket|connection)$")
+"""What follows numbers that are the same in every case of a finding, and are of one of these."""
 FEW = 3
 """Values that differ between the cases of a finding, and are named."""
 _VALUE = re.compile(
@@ -183,7 +183,9 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     last = max(case.last_time_ns for case in cases)
     messages = [case.message for case in cases]
     summary = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
-    is_of_each = rule.of_each and summary == messages[0] and len(vbuckets) > 1
+    is_by_connection = not vbuckets and len(connections) == len(cases) > 1
+    of = "vbucket" if len(vbuckets) > 1 else "connection" if is_by_connection else ""
+    is_of_each = bool(of) and rule.of_each and summary == messages[0]
     on = (
         [f"{'each of ' * is_of_each}{len(vbuckets):,} vbuckets"]
         if len(vbuckets) > 1
@@ -191,7 +193,8 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
         if vbuckets
         else []
     )
-    scope = [f"{len(connections):,} connections"] if len(connections) > 1 else []
+    each = "each of " * (is_of_each and is_by_connection)
+    scope = [f"{each}{len(connections):,} connections"] if len(connections) > 1 else []
     several = vbuckets if len(vbuckets) > 1 else connections
     listed = f": {ranges(several)}" if len(several) > 1 else ""
     # a second length of time would be taken for the first
@@ -203,7 +206,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     return replace(
         first_case,
         next=_advice(heaps) or (advice.pop() if len(advice) == 1 else rule.next),
-        what=summary + EACH * is_of_each,
+        what=summary + f" on each {of}" * is_of_each,
         message=f"{summary} on {' of '.join(on + scope)}{time}{listed}" if on + scope else summary,
         connections=tuple(connections),
         vbuckets=tuple(vbuckets),

@@ -96,7 +96,7 @@ class Rule:
     adds_up: bool = False
     """Whether all numbers in its messages count something, so that several cases add up."""
     of_each: bool = False
-    """Whether the numbers in its messages are of one vbucket, also where several have the same."""
+    """Whether the numbers in its messages are of one vbucket or connection, also where several have the same."""
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
     fields: tuple[str, ...] = ()

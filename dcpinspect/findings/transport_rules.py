@@ -42,6 +42,7 @@ RULES = rules(
             pauses
         causes: {UNANSWERED} {REFUSED} {" ".join(ERRORS)} {OTHER_ERROR}
         reports: MB-63014, sync_gateway#2514, sdk-doctor#26, couchbase-cxx-client#63
+        of_each: yes
         cost: connection, could not be opened, could not be opened, lasts usual
     tcp-window-zero flow warning
         fires: an end announces a TCP receive window of 0 for 3 s, so the other end must not send;

@@ -116,7 +116,7 @@ def _that_differ(finding: Finding) -> Sequence[Finding]:
         {getattr(case, name) for case in finding.cases}
         for name in ("connections", "vbuckets", "message")
     )
-    is_said = messages == {(finding.what or finding.message).removesuffix(EACH)}
+    is_said = messages == {EACH.sub("", finding.what or finding.message)}
     is_said &= all(case.sid == finding.sid for case in finding.cases)
     return () if is_said and 1 in (len(connections), len(vbuckets)) else finding.cases
 

@@ -175,7 +175,7 @@ BELOW: dict[str, Case] = {
             Expected(
                 *("server-not-reached", "warning", "unknown"),
                 [
-                    "10.20.0.9 does not reach 10.20.0.8:11210: no answer to 4 SYNs in 7.0 s",
+                    "10.20.0.9 does not reach 10.20.0.8:11210: no answer to 4 SYNs in 7.0 s on each of 6 connections",
                     "firewall",
                 ],
             )
