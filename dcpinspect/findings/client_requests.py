@@ -16,7 +16,10 @@ from dcpinspect.findings.context import Context, plain
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.records import LEAST, MessageRow, Streams
-from dcpinspect.streams.transitions import ACCEPTED, CLOSING
+from dcpinspect.streams.transitions import ACCEPTED, ENDED
+
+MOST_OPEN = 64
+"""Number of streams of a vbucket that are searched for one that was open."""
 
 
 class EmptySnapshots:
@@ -81,10 +84,11 @@ class OpenedInOrder:
         self._times = streams.opened.time[numbers]
         wants = (streams.request.is_captured[numbers] != 0) & (streams.request.end[numbers] > LEAST)
         self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
-        self._open: dict[int, list[int]] = defaultdict(list)
-        is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
-        for index in np.flatnonzero(is_open).tolist():
-            self._open[streams[numbers[index]].connection].append(index)
+        self._opened: dict[int, list[int]] = defaultdict(list)
+        state = streams.state[numbers]
+        was_opened = (state >= ACCEPTED) & (state <= ENDED)
+        for index in np.flatnonzero(was_opened).tolist():
+            self._opened[streams[numbers[index]].connection].append(index)
         is_elsewhere = streams.status[numbers] == Status.NOT_MY_VBUCKET
         self.asked_wrong = Counter(streams.connection[numbers][is_elsewhere].tolist())
         """By connection, how often its node answered that it does not have the vbucket."""
@@ -97,10 +101,15 @@ class OpenedInOrder:
         return self.numbers[latest] if latest >= 0 else None
 
     def open_on(self, connection: int, index: int) -> int | None:
-        """Returns the latest stream before a place that is open on a connection; None for none."""
-        indices = self._open[connection]
-        before = bisect_left(indices, index)
-        return self.numbers[indices[before - 1]] if before else None
+        """Returns the latest stream of a connection before a place that was open when that one was
+        requested; None for none.
+        """
+        indices = self._opened[connection]
+        for earlier in reversed(indices[: bisect_left(indices, index)][-MOST_OPEN:]):
+            finished = self._streams[number := self.numbers[earlier]].finished
+            if finished.row <= 0 or finished.time > self._times[index]:
+                return number
+        return None
 
     def since(self, index: int, answer: MessageRow[Any]) -> int:
         """Returns the place of the first stream after a place that was opened at the time of a

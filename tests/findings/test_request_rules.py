@@ -189,13 +189,18 @@ def test_a_vbucket_that_no_bucket_has_is_the_clients_fault() -> None:
     assert refused(1025) == [(*normal, (50, 1024))]
 
 
-def test_a_second_request_for_an_open_stream() -> None:
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_second_request_for_an_open_stream(ends: bool) -> None:
     talk = opened()
-    talk.stream(7)
+    talk.stream(7).end("ok")
+    stream = talk.stream(7)
     talk.stream(7, status=Status.KEY_EEXISTS)
+    if ends:
+        stream.end("ok")
     (found,) = warnings(talk)
     assert (found.rule, len(found.places)) == ("duplicate-stream-request", 3)
-    assert found.message == f"requested again while open since row {found.places[2].row}"
+    assert found.places[2].row == 8
+    assert found.message == "requested again while open since row 8"
 
 
 def test_noops_are_wanted_before_streams_with_collections() -> None:
