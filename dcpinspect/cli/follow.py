@@ -51,30 +51,34 @@ def follow(
         talk = Conversation(width=target.width(), folds=not is_all, paint=painted)
         shown_count = 0
 
-        def begin(client: str, server: str) -> None:
+        def begin(client: str, server: str, proxied: str | None) -> None:
             assert reading.tracker is not None
             session = reading.tracker.conversation.sessions.get(connection) or Session()
             facts = {"name": session.name, "agent": session.agent, "bucket": session.bucket}
-            lines = wrap(heading(client, server, facts), target.width(), "    ")
+            head, proxy_line = heading(client, server, proxied, facts)
+            lines = wrap(head, target.width(), "    ")
+            lines += [proxy_line] if proxy_line else []
             target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in lines))
 
         for batch in interrupts.batches(reading.capture, reading):
             rows = selection.rows(batch)
             if len(rows) and not shown_count:
-                number = connection - 1
-                begin(batch.endpoints.client[number], batch.endpoints.server[number])
+                ends, number = batch.endpoints, connection - 1
+                begin(ends.client[number], ends.server[number], ends.proxied.get(connection))
             shown_count += len(rows)
             target.write_piece(
                 "".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows))
             )
         target.write_piece("".join(f"{line}\n" for line in talk.end()))
         link = next((link for link in reading.links if link.number == connection), None)
+        is_unopened = False
         if span is None and link is not None:
             if not shown_count:
-                begin(link.client, link.server)
-            ends = end_lines(link, reading.first_time_ns or 0)
-            target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in ends))
-        if reading.messages and not shown_count and span is None:
+                begin(link.client, link.server, link.proxied)
+            closing_lines = end_lines(link, reading.first_time_ns or 0)
+            target.write_piece("".join(f"{paint(line, 'bold')}\n" for line in closing_lines))
+            is_unopened = link.syns > 0
+        if reading.messages and not shown_count and span is None and not is_unopened:
             refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=input_.stats, shown=shown_count)
 

@@ -286,6 +286,7 @@ class _Picture:
         """Writes the heading, the lanes of each connection, and a legend of what they have."""
         from dcpinspect.output.render import timeline_text as drawing
         from dcpinspect.output.render.lanes import ASCII, ITEMS, UNICODE, legend, legend_lines
+        from dcpinspect.streams.tcp_facts import client_text
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
         seqnos = drawing.seqnos_of(history.streams, span)
@@ -295,7 +296,8 @@ class _Picture:
         seen = set[tuple[str, str]]()
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
-            heading = f"connection {number}  {row['client']} → {row['server']}{name}"
+            client = client_text(row["client"], row["origin"])
+            heading = f"connection {number}  {client} → {row['server']}{name}"
             for heading_line in wrap(heading, width, "    "):
                 self._write_line(heading_line)
             streams, marks = _streams_of(history, number)

@@ -256,12 +256,7 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
         for link, count in _sampled_links(links, unopened.get(reason, 0)):
             is_over = latest.get(_attempt(link), 0) > link.first_ns
             is_over |= has_left(host_of(link.client), link.server)
-            tries = (
-                (f" to {counted(link.syns, 'SYN')} in {duration(link.last_ns - link.first_ns)}")
-                if link.syns > 1
-                else ""
-            )
-            message = f"{host_of(link.client)} does not reach {link.server}: {_SAYS[reason]}{tries}"
+            message = f"{host_of(link.client)} does not reach {link.server}: {unopened_text(link)}"
             yield _not_reached(link, reason, message, count, is_over=is_over)
     for link in context.links:
         for direction, reason in enumerate(link.unreached):
@@ -269,6 +264,14 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
                 near, far = (link.client, link.server)[:: -1 if direction else 1]
                 message = f"{host_of(near)} does not reach {far} any more: {_SAYS[reason]}"
                 yield _not_reached(link, reason, message, 1, is_over=False)
+
+
+def unopened_text(link: TcpConnection) -> str:
+    """Says what came of the SYNs of a connection instead of an answer; empty where one came."""
+    if link.unopened not in _SAYS:
+        return ""
+    tries = f" to {counted(link.syns, 'SYN')} in {duration(link.last_ns - link.first_ns)}"
+    return _SAYS[link.unopened] + (tries if link.syns > 1 else "")
 
 
 def _not_reached(

@@ -575,6 +575,7 @@ class Engine:
         number = _number(connection, C2S)
         framer = self._framers.get(number) or self._new_framer(connection, C2S)
         framer.account.messages += size
+        self._endpoints.proxied[connection] = self._proxies.of[connection].client
 
     def _has_left(self, connection: int) -> bool:
         return connection < len(self._gone) and bool(self._gone[connection])

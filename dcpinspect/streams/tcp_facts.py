@@ -18,6 +18,11 @@ def host_of(address: str) -> str:
     return address.rpartition(":")[0]
 
 
+def client_text(client: str, origin: str | None) -> str:
+    """Returns a client's address, and who is behind it if a PROXY header names it (``origin``)."""
+    return f"{origin} behind the proxy {client}" if origin else client
+
+
 def in_network(address: str, network: int) -> str:
     """Returns an address and port as it is written in a further network, such as
     ``10.0.0.9%2:50312``.

@@ -83,6 +83,8 @@ class Endpoints:
     server: MessageTexts
     has_handshake: bytearray = field(default_factory=bytearray)
     """Whether the connection's SYN was captured, 1 or 0."""
+    proxied: dict[int, str] = field(default_factory=dict)
+    """By connection: its client as a PROXY header names it, empty where it names none."""
 
 
 @dataclass(slots=True)

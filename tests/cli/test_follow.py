@@ -117,3 +117,26 @@ def test_what_is_private_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_forgotten_connection_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["follow", "x.pcap"]) == 2
     assert "'dcpinspect connections CAPTURE' lists them" in capsys.readouterr().err
+
+
+def test_a_proxy_header_is_told_and_the_client_behind_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heading, header, hello, _ = lines(capsys, str(field("t06c-proxy-v1-server-closes")), "1")
+    assert heading.startswith(
+        "client 10.1.1.1:56324 behind the proxy 10.20.0.9:43300 → server 10.20.0.7:11210"
+    )
+    assert header == "               → PROXY header: the client is 10.1.1.1:56324"
+    assert "hello" in hello
+    main(["read", str(field("t06a-proxy-v1")), "-V", "--row", "1"])
+    out = capsys.readouterr().out
+    assert "10.1.1.1:56324 behind the proxy 10.20.0.9:43210 > 10.20.0.7:11210, frame 6" in out
+    main(["timeline", str(field("t06a-proxy-v1")), "--vbucket", "22"])
+    assert "connection 1  10.1.1.1:56324 behind the proxy" in capsys.readouterr().out
+
+
+def test_a_syn_without_an_answer_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, str(field("q01-syn-unanswered")), "4") == [
+        "client 10.20.0.9:44002 → server 10.20.0.8:11210",
+        "    31.464086  → SYN: no answer to 4 SYNs in 7.0 s",
+    ]

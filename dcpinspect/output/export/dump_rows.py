@@ -19,6 +19,7 @@ from dcpinspect.protocol.decode import by_layout
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
+from dcpinspect.streams.tcp_facts import client_text
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, words_of
 from dcpinspect.transport.chunk import C2S
@@ -192,6 +193,8 @@ def file_text(batch: MessageBatch, file: int) -> str:
 
 def ends_text(batch: MessageBatch, connection: int, direction: int) -> str:
     """Returns the text with both addresses that stands before the frame number below a line."""
-    ends = batch.endpoints.client[connection - 1], batch.endpoints.server[connection - 1]
+    client = batch.endpoints.client[connection - 1]
+    origin = batch.endpoints.proxied.get(connection)
+    ends = client_text(client, origin), batch.endpoints.server[connection - 1]
     source, target = ends if direction == C2S else ends[::-1]
     return f"    {source} > {target}, frame "

@@ -11,6 +11,7 @@ import numpy as np
 from dcpinspect.arrays import IntArray, unique
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.finding import ranges
+from dcpinspect.findings.transport_rules import unopened_text
 from dcpinspect.output.render.message_lines import (
     body_text,
     seconds_text,
@@ -20,7 +21,7 @@ from dcpinspect.output.render.message_lines import (
 )
 from dcpinspect.output.render.palette import text_style
 from dcpinspect.protocol.column_types import RowNumbers
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import TcpConnection, client_text
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import escape, range_text, wrap
 
@@ -129,9 +130,11 @@ class Conversation:
 
 
 def end_lines(link: TcpConnection, first_ns: int) -> Iterator[str]:
-    """Yields lines about how a connection ended below DCP: who takes no bytes any more, and who
-    closed it. ``first_ns``: time of the first packet.
+    """Yields lines about how a connection ended below DCP: that nobody answered its SYN, who takes
+    no bytes any more, and who closed it. ``first_ns``: time of the first packet.
     """
+    if unopened := unopened_text(link):
+        yield f"{seconds_text(link.first_ns - first_ns):>13}  {_arrow(0)}SYN: {unopened}"
     for side, shut in enumerate(link.shut):
         if shut is not None and not shut.is_over:
             latest = shut.spells[-1]
@@ -174,7 +177,14 @@ def _arrow(direction: int) -> str:
     return "→ " if direction == 0 else f"{_ROOM}← "
 
 
-def heading(client: str, server: str, facts: dict[str, str | None]) -> str:
-    """Returns the heading: both addresses, and further facts, each by its name."""
+def heading(
+    client: str, server: str, proxied: str | None, facts: dict[str, str | None]
+) -> tuple[str, str]:
+    """Returns the heading: both addresses, and further facts, each by its name; and a line about
+    the PROXY header, empty without one. ``proxied``: the client that it names, None without one.
+    """
     facts_text = "".join(f"  {name} {escape(value)}" for name, value in facts.items() if value)
-    return f"client {escape(client)} → server {escape(server)}{facts_text}"
+    shown_client = escape(client_text(client, proxied))
+    names = f"the client is {proxied}" if proxied else "names no client"
+    line = "" if proxied is None else f"{'':>13}  {_arrow(0)}PROXY header: {names}"
+    return f"client {shown_client} → server {escape(server)}{facts_text}", line
