@@ -11,6 +11,7 @@ half of what both ways took together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -190,6 +191,10 @@ def _overlap(a: Tap, number_a: int, b: Tap, number_b: int) -> bool:
     return True
 
 
+_OF_TIMES = re.compile("_ns$|^clock_from$|^client_side$|^lost")
+"""Columns that nobody can tell where times of packets were replaced."""
+
+
 def paths(a: Tap, b: Tap) -> Records:
     """Returns a record for each direction of each connection that both captures have. Reads their
     packets again.
@@ -210,6 +215,11 @@ def paths(a: Tap, b: Tap) -> Records:
             ):
                 matched.add(number_a)
                 rows += _records(a, b, (number_a, number_b), ways, origins[number_a])
+    if not (a.has_times and b.has_times):
+        rows = [
+            {name: value for name, value in row.items() if not _OF_TIMES.search(name)}
+            for row in rows
+        ]
     return Records.of_rows(PATHS, rows)
 
 

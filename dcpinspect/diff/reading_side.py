@@ -16,6 +16,7 @@ import pyarrow as pa
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.pcapng import IMPOSSIBLE_TIME
 from dcpinspect.diff.events_on_disk import (
     Branch,
     Log,
@@ -106,6 +107,8 @@ class Tap:
     """Reads the packets once more."""
     is_repeatable: bool = True
     """Whether that is possible."""
+    has_times: bool = True
+    """Whether all its packets have times of their own."""
 
 
 class ComparisonSide:
@@ -149,6 +152,7 @@ class ComparisonSide:
             self.answers,
             partial(open_capture, self.files),
             is_repeatable=self.reading.capture.size is not None,
+            has_times=all(place.what != IMPOSSIBLE_TIME for place in self.reading.capture.problems),
         )
 
     @property

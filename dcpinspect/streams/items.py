@@ -12,14 +12,19 @@ import numpy as np
 from dcpinspect.arrays import BoolArray, IntArray, unique
 from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.protocol import column_types
+from dcpinspect.protocol.layouts.stream_commands import STREAM_OPTIONS
 from dcpinspect.streams.message_columns import kinds
 from dcpinspect.streams.record_codes import ABORT, EVENT, REFUSAL, REQUEST, UNREADABLE_REQUEST
+from dcpinspect.streams.session import json_object, value_bytes
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import within
 
 MOST = 1 << 20
 """Number of entries kept. Beyond it, neighbours become one: so many events from seqno to seqno."""
+
+MOST_SHOWN = 256
+"""Number of bytes of a broken value that are shown."""
 
 
 class EventRow(Struct[T]):
@@ -65,6 +70,8 @@ class VbucketItems:
         """``connections``: only events of these connections; of all if empty."""
         self.last_rows: dict[int, int] = {}
         """Row of the vbucket's latest message on each connection."""
+        self.broken_values: dict[int, str] = {}
+        """By row of the stream request: a value that is no JSON object."""
         self._vbucket = vbucket
         self._connections = connections
         self._most = limit
@@ -95,7 +102,18 @@ class VbucketItems:
                 batch.time_ns[own_rows],
             )
             self.add_messages(VbucketMessages(*own_columns))
+            self.look_at_values(batch, own_rows[own_columns[0] == REQUEST])
         return own_rows
+
+    def look_at_values(self, batch: MessageBatch, requests: column_types.RowNumbers) -> None:
+        """Notes the values of stream requests that are no JSON objects."""
+        for row in requests[batch.decoded.value.size[requests] > 0].tolist():
+            value = value_bytes(batch, row)
+            if json_object(value) is None and row not in batch.missing.row:
+                if batch.redactor is not None:
+                    value = batch.redactor.field_text(STREAM_OPTIONS, value)
+                shown = value[:MOST_SHOWN].decode(errors="backslashreplace")
+                self.broken_values[int(batch.row[row])] = shown + "…" * (len(value) > MOST_SHOWN)
 
     def add_messages(self, messages: VbucketMessages) -> None:
         """Takes the next messages of the vbucket."""

@@ -74,6 +74,8 @@ class StreamStory:
     item_time: IntArray
     """Time of each entry's first event, in nanoseconds since 1970; ``item_until``: its last."""
     item_until: IntArray
+    broken_value: str | None = None
+    """Value of its request, where that is no JSON object."""
 
     @property
     def gap_rows(self) -> IntArray:
@@ -181,6 +183,7 @@ def stories(
             StreamStory(
                 row=streams.view(np.array([number])),
                 stream=row,
+                broken_value=items.broken_values.get(row["open_row"]),
                 snapshots=own_snapshots,
                 gaps=own_gaps,
                 bars=_bars(own_snapshots),

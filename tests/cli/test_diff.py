@@ -11,7 +11,8 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import SCHEMAS
-from tests.captures import real_server
+from dcpinspect.output.render.difference_text import _clocks
+from tests.captures import field, real_server
 from tests.diff.pairs import streaming
 from tests.diff.taps import conversation, taps, written
 from tests.doubled import Doubled, packets_of, passed_on, translated
@@ -71,6 +72,24 @@ def test_clocks_of_the_same_packets_agree_whatever_is_given_or_taken(
 ) -> None:
     assert main(["diff", str(real_server("resume")), str(real_server("resume-lost"))]) == 0
     assert "    clocks: they agree (by the handshake)\n" in capsys.readouterr().out
+
+
+def test_times_that_were_replaced_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = [str(field("t00-base")), str(field("f17-negative-times"))]
+    main(["diff", *sides])
+    out = capsys.readouterr().out
+    assert "clocks: times cannot be compared, as some are before 1970 or after 2262\n" in out
+    assert " ms" not in out
+    main(["diff", *sides, "--paths", "--format", "ndjson"])
+    record = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert record["segments"] > 0
+    assert record["clock_offset_ns"] is record["delay_max_ns"] is record["client_side"] is None
+
+
+def test_clocks_years_apart_are_not_told_in_milliseconds() -> None:
+    row = {"clock_offset_ns": -54 * 365 * 86_400 * 10**9, "clock_error_ns": 105_000}
+    row["clock_from"] = "handshake"
+    assert _clocks(row) == "B's is 19,710 days behind, give or take 0.105 ms (by the handshake)"
 
 
 def test_what_a_capture_lost_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:

@@ -417,3 +417,9 @@ def test_a_snapshot_without_items_says_up_to_where_it_came(
     out = capsys.readouterr().out
     assert "complete-seqno-advanced, no items up to seqno 33" in out
     assert "0 items" not in out
+
+
+def test_a_broken_value_of_a_request_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, str(real_server("coll-filter")), "--vbucket", "1").splitlines()
+    (request,) = (line for line in lines if line.startswith(" 53") and "request from" in line)
+    assert request.endswith('request from 0: refused: einval; no end, {"collections":["8"')

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.text import clip, counted, escape_rest, range_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ _LONGEST = 100
 PATHS = 3
 """Number of connections in both captures that the summary describes."""
 _WAYS = {"c2s": "to the server", "s2c": "to the client"}
+_LONG_NS = 60_000_000_000
+"""From so far apart on, clocks are told in seconds, hours or days."""
 _CLOCKS = {"handshake": "by the handshake", "quickest-packets": "by the quickest packets"}
 
 _SAYS = {
@@ -135,26 +138,18 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
     yield "The same connection in both captures:"
     for (a_connection, b_connection), rows in list(paths_by_connections.items())[:PATHS]:
         row = rows[0]
-        offset = _ms(row["clock_offset_ns"])
-        error_ns = row["clock_error_ns"]  # 0 where they have the same packets
-        error = f", give or take {_ms(error_ns)}" if error_ns else ""
-        is_behind = offset.startswith("-")
-        clock = (
-            "they agree"
-            if not row["clock_offset_ns"]
-            else f"B's is {offset.removeprefix('-')} {'behind' if is_behind else 'ahead'}"
-        )
         near = row["client_side"]
         position = (
-            f"{near.upper()} is nearer to the client"
+            f"; {near.upper()} is nearer to the client"
             if near
-            else "nothing is between the two captures"
+            else "; nothing is between the two captures"
         )
+        position = position if row["clock_from"] else ""
         yield (
             f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to "
-            f"{row['a_server']}; {position}"
+            f"{row['a_server']}{position}"
         )
-        yield f"    clocks: {clock}{error} ({_CLOCKS[row['clock_from']]})"
+        yield f"    clocks: {_clocks(row)}"
         for path in rows:
             if text := _direction_text(path):
                 yield f"    {_WAYS[path['direction']]}: {text}"
@@ -162,13 +157,26 @@ def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
         yield f"  {counted(len(paths_by_connections) - PATHS, 'more connection')}: --paths lists all"
 
 
+def _clocks(row: DifferenceRow) -> str:
+    """Says how far the clocks of two captures are apart."""
+    offset_ns, error_ns = row["clock_offset_ns"], row["clock_error_ns"]
+    if offset_ns is None:
+        return "times cannot be compared, as some are before 1970 or after 2262"
+    # 0 where they have the same packets
+    error = f", give or take {_ms(error_ns)}" if error_ns else ""
+    size_ns = abs(offset_ns)
+    size = _ms(size_ns) if size_ns < _LONG_NS else duration(size_ns)
+    clock = f"B's is {size} {'behind' if offset_ns < 0 else 'ahead'}" if offset_ns else "they agree"
+    return f"{clock}{error} ({_CLOCKS[row['clock_from']]})"
+
+
 def _direction_text(path: DifferenceRow) -> str:
     """Describes one direction of a connection; empty where nothing is between the taps."""
     is_one_tap = not (path["client_side"] or path["delay_max_ns"])
-    facts = [
-        f"{_ms(path['delay_median_ns'])} between the taps, {_ms(path['delay_max_ns'])} at most"
-    ]
-    facts = [] if is_one_tap else facts
+    facts = []
+    if not is_one_tap:
+        median, most = _ms(path["delay_median_ns"]), _ms(path["delay_max_ns"])
+        facts.append(f"{median} between the taps, {most} at most")
     if path["lost"]:
         facts.append(
             f"lost there and sent again {counted(path['lost'], 'time')}, "

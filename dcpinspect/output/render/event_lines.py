@@ -436,6 +436,8 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     texts += stream["request_flags"]
     if stream["filter"] is not None:
         texts.append(escape(orjson.dumps(stream["filter"])))
+    elif story.broken_value is not None:
+        texts.append(escape(story.broken_value))
     # the name of at least one collection is known
     if stream["collections"] is not None and "(" in stream["collections"]:
         texts.append(f"for {escape(stream['collections'])}")

@@ -36,6 +36,7 @@ from dcpinspect.reading.store.part import StorePart, WantedBytes, gather
 from dcpinspect.reading.store.places import Places
 from dcpinspect.reading.store.spool import Spool
 from dcpinspect.streams.grouping import by_value
+from dcpinspect.streams.record_codes import REQUEST
 from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.collection_names import NO_NAMES
 from dcpinspect.tables.messages import Endpoints, MessageBatch, MissingBytes
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 KEEP = 2 << 30
 """Number of bytes of packets kept of pipes and interfaces by default."""
 _OF_ITEMS = ("_kind", "connection", "sid", "by_seqno", "time_ns")
+MOST_REQUESTS = 1 << 10
+"""Number of stream requests, of each part of a vbucket's messages, whose values are looked at."""
 PART_ROWS = 1 << 15
 """Messages that make a part worth a file; smaller parts wait in memory for others."""
 PARTS_AT_ONCE = 16
@@ -373,6 +376,10 @@ class Store(AbstractContextManager["Store", None]):
             items.add_messages(
                 VbucketMessages(kind.values, connection.values, read, sid, seqno, time_ns.values)
             )
+            requests = read[kind.values == REQUEST][:MOST_REQUESTS]
+            if len(requests):
+                batch = self.messages(requests)
+                items.look_at_values(batch, np.arange(len(batch)))
         return items
 
     def numbers(
