@@ -251,9 +251,16 @@ def _remarks(
     """Says what a check could not see. Returns the exit status, findings aside."""
     from dcpinspect.output.render.verdict import is_answer  # deferred, as above
 
+    is_read_here = request.format is TEXT and height() > 0
     status = remarks(
         reading,
         stats=stats,
+        told={
+            number
+            for finding in findings
+            if is_read_here and finding.rule in ("capture-hole", "capture-cut")
+            for number in finding.connections
+        },
         checks=not is_answer(findings, reading.messages),
         is_said=bool(findings) and request.format is TEXT,
         advises_elsewhere=any(finding.rule == "wrong-port" for finding in findings),

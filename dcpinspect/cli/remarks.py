@@ -99,6 +99,7 @@ def remarks(
     side: str = "",
     damage_shown: int = 0,
     counted_copies: Collection[int] = (),
+    told: Collection[int] = (),
 ) -> int:
     """Prints remarks on the captures on standard error. Returns the exit status of the command.
 
@@ -108,7 +109,8 @@ def remarks(
     messages are a failure. ``is_said``: it has said why there are none. ``advises_elsewhere``: it
     has said what to do about bytes of other protocols. ``side``: names the reading, if there are
     two. ``damage_shown``: number of damaged places that were told before. ``counted_copies``:
-    connections that were counted, although they show what another one shows.
+    connections that were counted, although they show what another one shows. ``told``: connections
+    whose losses were told.
     """
     # deferred: NumPy, which --help does not need
     from dcpinspect.output.render.coverage_text import nothing_found
@@ -137,7 +139,7 @@ def remarks(
         for line in (
             *_selected(reading, shown, skipped),
             *_counted_twice(counted_copies),
-            *_lost(reading, advises_elsewhere=advises_elsewhere),
+            *_lost(reading, advises_elsewhere=advises_elsewhere, told=told),
         ):
             complain(line)
     elif stats:
@@ -183,12 +185,15 @@ def _counted_twice(connections: Collection[int]) -> Iterator[str]:
         )
 
 
-def _lost(reading: Reading, *, advises_elsewhere: bool) -> Iterator[str]:
+def _lost(reading: Reading, *, advises_elsewhere: bool, told: Collection[int]) -> Iterator[str]:
     """Says which connections lost bytes."""
     from dcpinspect.output.render.coverage_text import losses  # deferred, as above
 
     lost = list(
-        islice(losses(reading.coverage, advises_elsewhere=advises_elsewhere), MAX_LINES + 1)
+        islice(
+            losses(reading.coverage, advises_elsewhere=advises_elsewhere, told=told),
+            MAX_LINES + 1,
+        )
     )
     yield from lost[:MAX_LINES]
     if len(lost) > MAX_LINES:

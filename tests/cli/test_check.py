@@ -534,3 +534,19 @@ def test_effects_stand_below_their_cause_in_a_table_for_people(
     main(["check", str(SAMPLES / "orphans.pcap"), *columns, "--format", "ndjson"])
     records = list(map(json.loads, capsys.readouterr().out.splitlines()))
     assert {"rule": "rollback", "next": None}.items() <= records[2].items()
+
+
+@pytest.mark.parametrize("capture", [SAMPLES / "capture-loss.pcap", real_server("resume-lost")])
+def test_both_outputs_fit_a_terminal_and_losses_are_told_once(
+    capture: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("dcpinspect.cli.check.height", lambda: 23)
+    main(["check", str(capture)])
+    told = capsys.readouterr()
+    assert "capture-hole" in told.out
+    assert "bytes are not in the capture" not in told.err
+    assert len((told.out + told.err).splitlines()) <= 25
+    monkeypatch.undo()
+    main(["check", str(capture)])
+    assert "bytes are not in the capture" in capsys.readouterr().err, "for a file or a pipe"

@@ -4,7 +4,7 @@ that lost something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -152,14 +152,22 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
     return _OTHERS.get(protocol, "")
 
 
-def losses(coverage: Coverage, *, advises_elsewhere: bool = False) -> Iterator[str]:
+def losses(
+    coverage: Coverage, *, advises_elsewhere: bool = False, told: Collection[int] = ()
+) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without
     connections of other protocols; for several that have only as many bytes of another protocol,
     one. What to do about bytes of other protocols is said once, here or, if ``advises_elsewhere``,
-    elsewhere.
+    elsewhere. ``told``: connections whose losses are told elsewhere.
     """
     advice_given: set[str] = set()
-    lossy = coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0)))
+    lossy = coverage.where(
+        lambda all_: (
+            all_.is_own
+            & ~(all_.is_whole & (all_.late == 0))
+            & ~np.isin(all_.connection, sorted(told))
+        )
+    )
     for _, (direction, *further) in groupby(lossy, _what_is_foreign):
         numbers = [direction.connection, *(alike.connection for alike in further)]
         where = (

@@ -159,8 +159,6 @@ class _Page:
         self._width = None if width is None else max(width, 40)
         self._effects = effects
         self._is_all = is_all
-        self._is_dense = False
-        """Whether no blank lines stand between findings."""
 
     def wrapped(self, text: str, indent: str, more: str) -> Iterator[str]:
         """Yields a text in lines that fit."""
@@ -189,18 +187,9 @@ class _Page:
 
     def fitted(self, causes: Sequence[Finding], limit: int) -> tuple[list[str], int]:
         """Returns as much as fits into ``limit`` lines, with a note on what is left out: first of
-        notes, then of warnings, then of all but the worst. Blank lines between findings are left
-        out where they would cost the advice on an error or a warning. Also returns how many errors
-        and warnings have advice that is left out.
+        notes, then of warnings, then of all but the worst. Also returns how many errors and
+        warnings have advice that is left out.
         """
-        lines, levels = self._fitted(causes, limit)
-        if _without_advice(causes, levels):
-            self._is_dense = True
-            lines, levels = self._fitted(causes, limit)
-        return lines, _without_advice(causes, levels)
-
-    def _fitted(self, causes: Sequence[Finding], limit: int) -> tuple[list[str], list[int]]:
-        """Returns the lines, and how much is said of each finding."""
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
@@ -208,7 +197,8 @@ class _Page:
             lines = self._lines_at(causes, chosen_levels)
             if len(lines) <= limit or self._width is None:
                 break
-        return self._raised(causes, chosen_levels, lines, limit)
+        lines, raised_levels = self._raised(causes, chosen_levels, lines, limit)
+        return lines, _without_advice(causes, raised_levels)
 
     def _raised(
         self, causes: Sequence[Finding], levels: list[int], lines: list[str], limit: int
@@ -244,7 +234,7 @@ class _Page:
                 more = "more " if len(severity_levels) > len(folded) else ""
                 number = counted(len(folded), f"{more}{severity}")
                 entries.append(self._by_rule(f"{GLYPHS[severity]} {number}", folded))
-        return [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
+        return _apart(entries)
 
     def _by_rule(self, number: str, folded: Sequence[Finding]) -> list[str]:
         """Returns findings that are only counted, by rule: of notes only as many rules as fit a line.

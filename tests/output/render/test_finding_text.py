@@ -136,7 +136,7 @@ def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
         "    (connection 0, vb 417)",
     ]
     assert "! rule-7: a stream of forty vbuckets was asked for with a" not in told
-    assert "! 3 more warnings: 1 rule-6, 1 rule-7, 1 rule-8" in told
+    assert any(line.startswith("! 5 more warnings: 1 rule-4, 1 rule-5, ") for line in told)
 
 
 def test_without_a_screen_nothing_is_cut_and_no_line_is_folded() -> None:
@@ -281,7 +281,7 @@ def test_on_a_small_screen_each_error_has_its_connection_before_notes_have_all_t
     text = " ".join(line.strip() for line in told)
     assert "answered with erange (connection 2, vb 421)" in text
     assert "no item received (connection 2, vb 423)" in text
-    assert len([line for line in told if line.startswith("!")]) == 5
+    assert len([line for line in told if line.startswith("!")]) == 4
     assert told[-3].startswith("· 8 notes: ")
     assert "and 5 more rules" in told[-3]
 
@@ -478,11 +478,12 @@ def test_that_there_is_no_connection_is_said() -> None:
 
 def test_advice_that_has_no_room_is_counted() -> None:
     warnings = [
-        finding(severity="warning", vbuckets=(number,), next=f"do {number}") for number in range(20)
+        finding(severity="warning", vbuckets=(number,), next=f"do {number}") for number in range(12)
     ]
     folded = lines(*warnings)
-    advised = sum(line.startswith("    next:") for line in folded)
-    assert 0 < advised < 20
-    assert folded[-1].startswith(f"check --all has 'next' of {20 - advised} more; ")
+    advised = [place for place, line in enumerate(folded) if line.startswith("    next:")]
+    assert 0 < len(advised) < 12
+    assert all(folded[place + 1] == "" for place in advised), "a blank line between findings"
+    assert folded[-1].startswith(f"check --all has 'next' of {12 - len(advised)} more; ")
     assert len(folded) <= SCREEN
     assert "shows everything" in lines(warnings[0])[-1]
