@@ -212,7 +212,8 @@ def show(
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # loads modules now, while nothing waits for them
-    wishes = replace(choices.look.wishes(context, format_), is_growing=source.pauses)
+    look = choices.look.wishes(context, format_)
+    wishes = replace(look, is_growing=source.pauses, limit=choices.order.limit)
     redactor = choices.redaction.redactor()
     ports = choices.input_.ports.reading_arguments()
     messages = _Messages(source, choices, selection, format_, wishes, redactor, ports)

@@ -44,6 +44,8 @@ class WriterOptions:
     """Colour rules of the user, for lines on a terminal with colour."""
     is_growing: bool = False
     """Whether messages are waited for, so the first do not tell how wide columns become."""
+    limit: int | None = None
+    """Number of messages that are written at most."""
     notes: Mapping[int, str] = field(default_factory=dict)
     """The user's notes on messages, by row; JSON has them."""
 
@@ -104,7 +106,7 @@ class LinesWriter:
         if first is not None:
             self._lines.start_at(first)
         if not self._has_heading and len(rows):
-            self._lines.fit(batch, rows)
+            self._lines.fit(batch, rows, self._wishes.limit)
             self._put_heading()
         if self._colors is not None:
             self._rules = np.zeros(len(batch), np.int64)

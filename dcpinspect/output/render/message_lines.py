@@ -115,13 +115,14 @@ class Lines:
         self.time_width = _TIME_WIDTHS.get(time_format, 10 if self.is_narrow else 13)
         self._has_start, self._first, self._last = False, 0, 0
 
-    def fit(self, batch: MessageBatch, rows: RowNumbers) -> None:
+    def fit(self, batch: MessageBatch, rows: RowNumbers, limit: int | None = None) -> None:
         """Makes the columns as narrow as their content, if lines have a width. ``rows``: the first
-        messages, or all if they are few.
+        messages, or all if they are few. ``limit``: number of messages that are shown at most.
         """
         if self.width is None or not len(rows):
             return
-        decoded, is_all = batch.decoded, len(batch) < ALL_KNOWN
+        decoded = batch.decoded
+        is_all = len(batch) < ALL_KNOWN or (limit is not None and len(rows) >= limit)
         kinds = [
             *(
                 decoded.opcode,
@@ -137,6 +138,7 @@ class Lines:
         )
         titles = [title(batch, index) for index in rows[first].tolist()]
         seqnos = decoded.numbers.get("by_seqno")
+        seqnos = None if seqnos is None else seqnos.take(rows)
         greatest = 0 if seqnos is None else int(seqnos.values[seqnos.is_known].max(initial=0))
         fitting = ColumnWidths(
             max(3 if is_all else 7, len(str(int(batch.row[rows].max())))),
@@ -190,13 +192,14 @@ class Lines:
     def line_of(self, cell: Mapping[str, str]) -> str:
         """Returns the line with these cells, before it is clipped."""
         row, connection, _, vbucket_width, seqno = self.columns
-        title, status = self._title_and_status(cell["Message"])
-        summary = "  ".join(filter(None, (status, cell["Summary"])))
         more, gap = ("", "") if self.is_narrow else (f" {cell['Opaque']}", f" {cell['Bytes']:>8} ")
+        numbers = f" {cell['vb']:>{vbucket_width}}{more} {cell['Seqno']:>{seqno}}{gap}"
+        free = len(numbers) if self.is_narrow and numbers.isspace() else 0
+        title, status = self._title_and_status(cell["Message"], free)
+        summary = "  ".join(filter(None, (status, cell["Summary"])))
         return (
             f"{cell['Row']:>{row}} {cell['Time']:>{self.time_width}}"
-            f" {cell['Con']:>{connection + 1}} {title}"
-            f" {cell['vb']:>{vbucket_width}}{more} {cell['Seqno']:>{seqno}}{gap} {summary}"
+            f" {cell['Con']:>{connection + 1}} {title}{numbers if not free else ''} {summary}"
         )
 
     def cells(self, batch: MessageBatch, index: int, shown_ns: int | None) -> dict[str, str]:
@@ -214,12 +217,12 @@ class Lines:
             "Summary": summary(batch, index, is_narrow=self.is_narrow),
         }
 
-    def _title_and_status(self, title: str) -> tuple[str, str]:
+    def _title_and_status(self, title: str, free: int) -> tuple[str, str]:
         """Returns the command of a title, as wide as its column, with its status or generation where
         both fit; else this is the second text, which the summary begins with. Of a command that is
-        too long the end stays, as several begin alike.
+        too long the end stays, as several begin alike. ``free``: columns behind it that are empty.
         """
-        width, status = self.columns.title, ""
+        width, status = self.columns.title + free, ""
         if self.is_narrow and len(title) > width:
             command, space, status = title.rpartition(" ")
             title = command if space else status

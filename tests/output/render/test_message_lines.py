@@ -434,7 +434,8 @@ def test_the_end_of_a_command_that_does_not_fit_stays_in_requests_and_answers() 
         (batch,) = reading
     lines = Lines(width=80)
     lines.fit(batch, np.arange(len(batch)))
-    assert lines.line(batch, 9)[lines.summary_at :].startswith("key_enoent  orderz")
+    assert "← select_bucket key_enoent " in lines.line(batch, 9), "vbucket and seqno are empty"
+    assert lines.line(batch, 9)[lines.summary_at :].startswith("orderz")
     with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
         (batch,) = reading
     lines.fit(batch, np.arange(157, 170))
@@ -453,3 +454,15 @@ def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(
     lines = Lines(width=80)
     lines.fit(batch, np.arange(len(batch)))
     assert (lines.columns.row, lines.columns.seqno, lines.time_width) == (7, 8, 10)
+    lines.fit(batch, np.arange(40), 40)
+    assert (lines.columns.row, lines.columns.seqno, lines.time_width) == (3, 5, 8), "these are all"
+
+
+def test_a_name_goes_on_over_columns_that_are_empty() -> None:
+    with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
+        (batch,) = reading
+    lines = Lines(width=80)
+    lines.fit(batch, np.arange(len(batch)))
+    line = lines.line(batch, 70)
+    assert "→ buffer_acknowledgement " in line
+    assert line[lines.summary_at :] == "bytes 11270"
