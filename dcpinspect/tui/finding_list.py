@@ -179,7 +179,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def _where(self, finding: Finding) -> str:
         """Returns the vbuckets and connections of a finding, and how often it was."""
-        times = f", {finding.count:,} times" if finding.count > 1 else ""
+        times = f" ({finding.count:,} cases)" if finding.count > 1 else ""
         return f"{where(finding)}{times}"
 
 

@@ -444,6 +444,8 @@ CONVENTION_TEXTS = {
     for word, meaning in GLOSSARY["convention of a snapshot"].items()
 }
 """How tables for people name the conventions: the type of the snapshot stands beside them."""
+WHOSE_TEXTS = {"normal": "nobody", "unknown": "not known"}
+"""How tables for people say on which side a fault is, where it is on none."""
 
 
 _POINT = "capture point: what saw the packets, such as a node or one of its interfaces"

@@ -330,7 +330,7 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
             "rtt": None if rtt is None else f"{rtt / 1e6:.3f}",
             "lost": sum(end - start for start, end in missing) or None,
             "problem": None if problem == "truncated" else problem,
-            "sync": "heuristic" if batch.heuristic[index] else None,
+            "sync": "its beginning is not proven" if batch.heuristic[index] else None,
         }
     )
 

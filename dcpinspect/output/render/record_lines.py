@@ -104,7 +104,10 @@ _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
 two.
 """
 _INDENT = "    "
-_GROUPS = {"verdict": "verdict", "before_end": "verdict", "answer": "verdict", "cause": "cause"}
+_GROUPS = {
+    **{"verdict": "verdict", "before_end": "verdict", "answer": "verdict"},
+    **{"cause": "cause", "severity": "severity"},
+}
 """Groups of the palette by the columns whose words they colour."""
 QUIET = "quiet"
 """What stands back, beside the colours of the palette."""
@@ -120,6 +123,11 @@ _LOUD = {
     "open": "severity-warning",
 }
 """Colours of words that the palette has under another name."""
+OF_KINDS = {
+    **dict.fromkeys(words_of("differs not-sent other-history filter"), "severity-warning"),
+    **dict.fromkeys(words_of("rolled-back deduplicated filtered purged snapshot"), QUIET),
+}
+"""Colours of kinds of differences: what differs, and what is explained; the rest is not compared."""
 OF_EVENTS = {
     **dict.fromkeys(words_of("rollback stream-refused message-refused"), "severity-warning"),
     **dict.fromkeys(words_of("slow-stream buffer-full disconnect"), "severity-warning"),
@@ -157,8 +165,8 @@ def _paint_of(name: str, text: str) -> str:
         return QUIET
     if (paint := f"{_GROUPS.get(name)}-{word}") in PAINTS:
         return paint
-    if name == "event":
-        return OF_EVENTS.get(text, "")
+    if name in ("event", "kind"):
+        return (OF_EVENTS if name == "event" else OF_KINDS).get(text, "")
     return _LOUD.get(text, "") if name in ("answer", "state") else ""
 
 

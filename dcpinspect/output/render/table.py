@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.output.render.glossary import CONVENTION_TEXTS
+from dcpinspect.output.render.glossary import CONVENTION_TEXTS, WHOSE_TEXTS
 from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.text import cells, clip, escape, escape_rest
 
@@ -26,6 +26,10 @@ rest of their line to the right.
 """
 NO_END = {"requested_end": "no end", "end_seqno": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
+_IN_WORDS = {"convention": CONVENTION_TEXTS, "whose": WHOSE_TEXTS}
+"""Texts that stand for the words of a column, by its name."""
+WIDEST_WHOLE = 200
+"""``WIDEST`` for sentences."""
 READABLE = 32
 """Least width to which a column of texts is cut while others stand behind it, as most names fit."""
 NARROWEST = 20
@@ -133,7 +137,8 @@ class TextTable:
         """
         uncut = [max(pair) for pair in zip(map(cells, self._names), widest, strict=True)]
         if self._width is None:
-            return {index: min(WIDEST, width) for index, width in enumerate(uncut)}
+            widest_allowed = [WIDEST if cut else WIDEST_WHOLE for cut in self._may_be_cut]
+            return dict(enumerate(map(min, uncut, widest_allowed)))
         if sum(uncut) + 2 * (len(uncut) - 1) <= self._width:
             return dict(enumerate(uncut))
         # long names take several lines
@@ -282,10 +287,9 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
         if name in NO_END:
             return pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name])
         return texts
-    if name == "convention" and pa.types.is_string(column.type):
-        words = pa.array([*CONVENTION_TEXTS])
-        texts = pa.array([*CONVENTION_TEXTS.values()]).take(pc.index_in(column, words))
-        column = pc.coalesce(texts, column)
+    if name in _IN_WORDS and pa.types.is_string(column.type):
+        words, meanings = (pa.array(texts) for texts in zip(*_IN_WORDS[name].items(), strict=True))
+        column = pc.coalesce(meanings.take(pc.index_in(column, words)), column)
     if name == "findings" and pa.types.is_map(column.type):
         return pa.array([_signs(counts or ()) for counts in column.to_pylist()], pa.string())
     if pa.types.is_string(column.type) and _is_plain(column):

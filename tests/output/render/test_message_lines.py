@@ -243,7 +243,7 @@ def test_what_the_capture_lacks_is_counted() -> None:
 
 def test_a_message_found_by_trying_is_marked() -> None:
     made = batch(encode("dcp_mutation", key="key"), heuristic=[0])
-    assert Lines().line(made, 0).endswith("key  ? heuristic")
+    assert Lines().line(made, 0).endswith("key  ? its beginning is not proven")
 
 
 def test_a_broken_rule_is_named() -> None:

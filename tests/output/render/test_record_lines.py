@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcpinspect.output.render.record_lines import paints_of, record_lines
+from dcpinspect.diff.difference_columns import VERDICT_OF
+from dcpinspect.output.render.record_lines import QUIET, paints_of, record_lines
 from dcpinspect.output.render.table import MEASURED
 from dcpinspect.text import cells
 
@@ -230,3 +231,19 @@ def test_a_sentence_far_below_is_not_cut_where_the_first_rows_have_shorter_ones(
     table = pa.table({"connection": [1] * len(reasons), "reason": reasons})
     assert any(line.endswith("more words") for line in shown(width=30, table=table))
     assert any(line.endswith("more words") for line in shown(width=80, table=table))
+
+
+def test_severities_and_kinds_of_differences_have_their_colours() -> None:
+    assert list(paints_of(["severity", "rule"], ["error  ", "rollback"])) == ["severity-error", ""]
+    wanted = {"different": "severity-warning", "alike": QUIET, "not-compared": ""}
+    for kind, verdict in VERDICT_OF.items():
+        assert list(paints_of(["kind"], [kind])) == [wanted[verdict]]
+
+
+def test_a_long_sentence_moves_no_column_behind_it_and_fault_is_said_in_words() -> None:
+    table = pa.table({"message": ["m" * 120, "short"], "whose": ["normal", "client"]})
+    heading, *rows = (line for line, _ in record_lines(table, (), width=None))
+    assert {
+        heading.index("whose"),
+        *(row.index(w) for row, w in zip(rows, ("nobody", "client"), strict=True)),
+    } == {122}
