@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from scapy.config import conf
-from scapy.fields import ByteField, PacketListField, ShortField, StrField
+from scapy.fields import ByteField, ShortField, StrField
 from scapy.packet import Packet
 
 from dcpinspect.protocol.fields import MessageSide
@@ -18,7 +18,13 @@ from dcpinspect.protocol.flex import (
     encode_frames,
 )
 from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, faults_of
-from dcpinspect.scapy_layer.scapy_fields import camel, number_field, packet_class, sentence
+from dcpinspect.scapy_layer.scapy_fields import (
+    PacketsField,
+    camel,
+    number_field,
+    packet_class,
+    sentence,
+)
 
 
 class DcpFrame(Packet):
@@ -96,8 +102,10 @@ FRAMES: dict[str, type[KnownFrame]] = {
 globals().update(FRAMES)
 
 
-class FramesField(PacketListField):
+class FramesField(PacketsField):
     """The list of elements; bytes that form no element are ``Raw`` at the end of the list."""
+
+    wanted = "packets, such as DcpFrameStreamId(sid=7)"
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
         """Takes the bytes that the header says, or three if a server did not count a stream-id."""

@@ -9,8 +9,17 @@ from typing import Any, TypeVar
 
 from scapy import fields as scapy_fields
 from scapy.base_classes import Packet_metaclass
-from scapy.fields import FieldLenField, FlagsField, PacketListField, StrFixedLenField, StrLenField
+from scapy.fields import (
+    FieldLenField,
+    FlagsField,
+    FlagValue,
+    PacketListField,
+    RawVal,
+    StrFixedLenField,
+    StrLenField,
+)
 from scapy.packet import Packet
+from scapy.volatile import VolatileValue
 
 from dcpinspect.protocol.annotate import MAX_RECORDS
 from dcpinspect.protocol.features import FEATURES
@@ -18,7 +27,7 @@ from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import clip, did_you_mean, escape
 
 P = TypeVar("P", bound=Packet)
 Length = Callable[[Any], int]
@@ -34,26 +43,67 @@ _MOST_WORDS = 40
 """Greatest number of words of a field that an error lists."""
 
 
-class _WordField(scapy_fields.Field[Any, Any]):
+_DEFERRED = (RawVal, VolatileValue, type(None))
+"""Values that Scapy makes bytes of when it builds."""
+
+
+class _NumberField(scapy_fields.Field[Any, Any]):
     """A number that may be given as a word, or flags as several."""
 
     def any2i(self, pkt: Any, x: Any) -> Any:
-        """Returns the number. Raises ValueError, with the words there are."""
+        """Returns the number. Raises ValueError, with the numbers or words there are."""
         try:
-            return super().any2i(pkt, x)
+            given = super().any2i(pkt, x)
         except (KeyError, ValueError):
             raise ValueError(unknown_word(self.name, x, self._words())) from None
+        for number in given if isinstance(given, list | tuple) else (given,):
+            if not isinstance(number, _DEFERRED):
+                self._check(int(number) if isinstance(number, FlagValue) else number)
+        return given
+
+    def _check(self, number: Any) -> None:
+        words = self._words()
+        if words and not hasattr(number, "__int__"):
+            raise ValueError(unknown_word(self.name, number, words))
+        if hasattr(self, "sz"):  # not while the field is made, of the table's default
+            bits = int(8 * self.sz)
+            signed = self.fmt[-1].islower()
+            check_number(self.name, number, bits, signed=signed)
 
     def _words(self) -> list[str]:
         if isinstance(self, FlagsField):
             return [name for name in self.names if not name.startswith("bit_")]
-        table = self.s2i_all if isinstance(self, scapy_fields.MultiEnumField) else self.s2i  # type: ignore[attr-defined]
-        return list(table)
+        table = "s2i_all" if isinstance(self, scapy_fields.MultiEnumField) else "s2i"
+        return list(getattr(self, table, ()))
 
 
-def with_words(kind: type[Any]) -> Any:
-    """Returns the class of a field that takes words, which says what words there are."""
-    return types.new_class(kind.__name__, (_WordField, kind))
+def number_class(kind: type[Any]) -> Any:
+    """Returns the class of a field of numbers that says at once which numbers or words it takes."""
+    return types.new_class(kind.__name__, (_NumberField, kind))
+
+
+def check_number(name: str, given: Any, bits: int, *, signed: bool = False) -> None:
+    """Raises ValueError for what is no number of so many bits."""
+    first, last = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if not hasattr(given, "__int__") or int(given) != given or not first <= int(given) <= last:
+        raise ValueError(f"{name} {_value_text(given)}: give a number from {first} to {last}")
+
+
+def _value_text(given: Any) -> str:
+    return clip(escape(repr(given)), 40)
+
+
+class _BytesField(scapy_fields.Field[Any, Any]):
+    """Bytes, which may be given as a text."""
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        """Returns the bytes. Raises ValueError for what is neither bytes nor a text: Scapy makes
+        zero bytes of a number.
+        """
+        for given in x if isinstance(x, list) else (x,):
+            if not isinstance(given, (str, bytes, bytearray, memoryview, *_DEFERRED)):
+                raise ValueError(f"{self.name} {_value_text(given)}: give bytes or a text")
+        return super().any2i(pkt, x)
 
 
 def unknown_word(name: str, given: Any, words: Sequence[str]) -> str:
@@ -65,24 +115,27 @@ def unknown_word(name: str, given: Any, words: Sequence[str]) -> str:
 
 
 _PLAIN = {
-    1: scapy_fields.ByteField,
-    2: scapy_fields.ShortField,
-    4: scapy_fields.IntField,
-    8: scapy_fields.LongField,
+    1: number_class(scapy_fields.ByteField),
+    2: number_class(scapy_fields.ShortField),
+    4: number_class(scapy_fields.IntField),
+    8: number_class(scapy_fields.LongField),
 }
 _NAMED = {
-    1: with_words(scapy_fields.ByteEnumField),
-    2: with_words(scapy_fields.ShortEnumField),
-    4: with_words(scapy_fields.IntEnumField),
-    8: with_words(scapy_fields.LongEnumField),
+    1: number_class(scapy_fields.ByteEnumField),
+    2: number_class(scapy_fields.ShortEnumField),
+    4: number_class(scapy_fields.IntEnumField),
+    8: number_class(scapy_fields.LongEnumField),
 }
-_FlagsField = with_words(FlagsField)
+_LengthField = number_class(FieldLenField)
+_FlagsField = number_class(FlagsField)
+_XLongField = number_class(scapy_fields.XLongField)
+_XIntField = number_class(scapy_fields.XIntField)
 _OTHER = {
-    FieldKind.I64: scapy_fields.SignedLongField,
-    FieldKind.UUID: scapy_fields.XLongField,
-    FieldKind.CAS: scapy_fields.XLongField,
-    FieldKind.OPAQUE: scapy_fields.XIntField,
-    FieldKind.ID: scapy_fields.XIntField,
+    FieldKind.I64: number_class(scapy_fields.SignedLongField),
+    FieldKind.UUID: _XLongField,
+    FieldKind.CAS: _XLongField,
+    FieldKind.OPAQUE: _XIntField,
+    FieldKind.ID: _XIntField,
 }
 _WORDS = {
     FieldKind.STATUS: STATUSES,
@@ -92,7 +145,15 @@ _WORDS = {
 _FORMATS = {1: "B", 2: "H", 4: "I"}
 
 
-class SecretField(StrLenField):
+class TextField(_BytesField, StrLenField):
+    """Bytes of a length that is told elsewhere."""
+
+
+class _FixedTextField(_BytesField, StrFixedLenField):
+    """Bytes of one length."""
+
+
+class SecretField(TextField):
     """Credentials: sent and received, but never shown."""
 
     def i2repr(self, pkt: Any, x: Any) -> str:
@@ -101,7 +162,7 @@ class SecretField(StrLenField):
         return f"hidden, {len(x)} bytes"
 
 
-class TableField(StrLenField):
+class TableField(TextField):
     """A FlatBuffer, which may be given as a dictionary of its slots."""
 
     __slots__ = ("slots",)
@@ -111,8 +172,20 @@ class TableField(StrLenField):
         self.slots = spec.slots
 
     def any2i(self, pkt: Any, x: Any) -> Any:
-        """Returns the bytes, or for a dictionary the bytes that encode it."""
-        return encode_table(self.slots, x) if isinstance(x, dict) else super().any2i(pkt, x)
+        """Returns the bytes, or for a dictionary the bytes that encode it. Raises ValueError for a
+        slot that there is not, or that cannot have the value.
+        """
+        if not isinstance(x, dict):
+            return super().any2i(pkt, x)
+        slots = {slot.name: slot for slot in self.slots}
+        for name, given in x.items():
+            if name not in slots:
+                raise ValueError(unknown_field(str(name), self.name, slots))
+            if slots[name].kind != "string":
+                check_number(name, given, {"u64": 64, "u32": 32, "bool": 1}[slots[name].kind])
+            elif not isinstance(given, str):
+                raise ValueError(f"{name} {_value_text(given)}: give a text")
+        return encode_table(self.slots, x)
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         """Returns the slots, or the bytes if they are not such a table."""
@@ -123,25 +196,43 @@ class TableField(StrLenField):
         return ", ".join(f"{slot.name}={value!r}" for slot, value, _, size in table if size)
 
 
-class RecordsField(PacketListField):
-    """A sequence of records, each of which may be given as a dictionary."""
+class PacketsField(PacketListField):
+    """A sequence of packets. Scapy makes bytes of whatever is in it."""
+
+    wanted = "packets"
 
     def any2i(self, pkt: Any, x: Any) -> Any:
-        """Returns the records as packets."""
-        records = x if isinstance(x, list) else [x]
-        return super().any2i(
-            pkt,
-            [self._record(record) if isinstance(record, dict) else record for record in records],
-        )
+        """Returns the packets. Raises ValueError for what is none."""
+        packets = [self._packet(given) for given in (x if isinstance(x, list | tuple) else [x])]
+        return super().any2i(pkt, packets)
 
-    def _record(self, values: dict[str, Any]) -> Packet:
+    def _packet(self, given: Any) -> Any:
+        if isinstance(given, (Packet, *_DEFERRED)):
+            return given
+        raise ValueError(f"{self.name} {_value_text(given)}: give {self.wanted}")
+
+
+class RecordsField(PacketsField):
+    """A sequence of records, each of which may be given as a dictionary; records of one field also
+    as what is in that.
+    """
+
+    def _packet(self, given: Any) -> Any:
         kind: Any = self.cls
-        names = field_names(kind())
-        for name in values:
-            if name not in names:
-                raise UnknownFieldError(kind(), name)
-        record: Packet = kind(**values)
-        return record
+        if isinstance(given, dict):
+            known_names = field_names(kind())
+            for name in given:
+                if name not in known_names:
+                    raise UnknownFieldError(kind(), name)
+            return kind(**given)
+        if isinstance(given, (Packet, *_DEFERRED)):
+            return given
+        names = [field.name for field in kind.fields_desc if not isinstance(field, FieldLenField)]
+        if len(names) == 1:
+            return kind(**{names[0]: given})
+        raise ValueError(
+            f"{self.name} {_value_text(given)}: give dictionaries of {', '.join(names)}"
+        )
 
 
 def unknown_field(name: str, owner: str, known_names: Iterable[str]) -> str:
@@ -277,14 +368,14 @@ def section_fields(
             )
         elif item.name in measured:
             fields.append(
-                FieldLenField(
+                _LengthField(
                     name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]
                 )
             )
         elif item.kind.size:
             fields.append(number_field(item, (numbers or {}).get(item.name, item.default)))
         elif isinstance(item.size, int):
-            fields.append(StrFixedLenField(name_of(item), b"", length=item.size))
+            fields.append(_FixedTextField(name_of(item), b"", length=item.size))
         else:
             fields.append(
                 _text_field(
@@ -300,7 +391,7 @@ def section_fields(
 def _text_field(spec: Field, length: Length) -> Any:
     if spec.kind is FieldKind.FLATBUFFER:
         return TableField(spec, length)
-    return (SecretField if spec.kind is FieldKind.SECRET else StrLenField)(
+    return (SecretField if spec.kind is FieldKind.SECRET else TextField)(
         name_of(spec), b"", length_from=length
     )
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from scapy import fields as scapy_fields
 from scapy.config import conf
-from scapy.fields import ConditionalField, MultiEnumField, StrLenField
+from scapy.fields import ConditionalField, MultiEnumField
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
@@ -33,16 +33,17 @@ from dcpinspect.scapy_layer.scapy_fields import (
     STATUSES,
     SecretField,
     Suggesting,
+    TextField,
     UnknownFieldError,
     camel,
     measured,
     name_of,
+    number_class,
     number_field,
     packet_class,
     section_fields,
     unknown_field,
     unknown_word,
-    with_words,
 )
 
 PORT = 11210
@@ -96,7 +97,7 @@ def _is_server(packet: Any) -> bool:
     return _magic(packet) in _SERVER
 
 
-class MagicField(with_words(scapy_fields.XByteEnumField)):  # type: ignore[misc] # made here
+class MagicField(number_class(scapy_fields.XByteEnumField)):  # type: ignore[misc] # made here
     """The first byte. Not given, it becomes a magic that allows the framing extras."""
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
@@ -105,7 +106,7 @@ class MagicField(with_words(scapy_fields.XByteEnumField)):  # type: ignore[misc]
         return s + bytes((_magic(pkt),))
 
 
-class KeyLengthField(scapy_fields.ShortField):
+class KeyLengthField(number_class(scapy_fields.ShortField)):  # type: ignore[misc] # made here
     """The length of the key: one byte if there are framing extras, else two."""
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
@@ -117,7 +118,7 @@ class KeyLengthField(scapy_fields.ShortField):
         return s + struct.pack(">B" if _is_flex(pkt) else ">H", val or 0)
 
 
-class CasField(scapy_fields.XLongField):
+class CasField(number_class(scapy_fields.XLongField)):  # type: ignore[misc] # made here
     """The CAS, or a session token, which is a credential."""
 
     def i2repr(self, pkt: Any, x: Any) -> str:
@@ -143,7 +144,7 @@ class DCP(Suggesting):
         MagicField(
             "magic", int(Magic.REQUEST), {int(magic): doc for magic, doc in MAGIC_DOCS.items()}
         ),
-        with_words(MultiEnumField)("opcode", 0, _OPCODES, depends_on=_is_server, fmt="B"),
+        number_class(MultiEnumField)("opcode", 0, _OPCODES, depends_on=_is_server, fmt="B"),
         ConditionalField(number_field(_FIELDS["framing_extras_length"], None), _is_flex),
         KeyLengthField("key_length", None),
         number_field(_FIELDS["extras_length"], None),
@@ -427,7 +428,7 @@ def _body_class(
     texts = measured((*layout.extras, *layout.value))
     fields = section_fields(layout.extras, numbers=_chosen_by(layout), measured=texts)
     if layout.key is not None:
-        fields.append(StrLenField("key", b"", length_from=_key_size))
+        fields.append(TextField("key", b"", length_from=_key_size))
     fields += section_fields(layout.value, room=_value_size, measured=texts)
     header = {"magic": int(_MAGICS[layout.server, layout.side]), "opcode": int(layout.opcode)}
     if isinstance(layout.status, tuple) and Status.SUCCESS not in layout.status:

@@ -12,16 +12,19 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from scapy.fields import RawVal
 from scapy.layers.inet import IP, TCP
 from scapy.packet import Packet, Padding, Raw
 from scapy.supersocket import StreamSocket
 from scapy.utils import PcapReader
+from scapy.volatile import RandShort
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.scapy_layer import (
     DCP,
+    DcpControl,
     DcpDeletion,
     DcpFrameStreamId,
     DcpMutation,
@@ -567,11 +570,57 @@ def test_every_vector_cut_anywhere_builds_what_it_was(vector: Vector) -> None:
             lambda: DcpMutation(generation="uprr"),
             "generation 'uprr': there is no such word; did you mean upr?",
         ),
+        (
+            lambda: McbpHello(features=["JSO"]),
+            "feature 'JSO': there is no such word; did you mean JSON?",
+        ),
+        (
+            lambda: DcpStreamReqResponse(failover_log=[7]),
+            "failover_log 7: give dictionaries of uuid, seqno",
+        ),
+        (
+            lambda: DCP(framing_extras=[7]),
+            "framing_extras 7: give packets, such as DcpFrameStreamId(sid=7)",
+        ),
+        (
+            lambda: scope(manifest_uid=5, scop_id=8),
+            "scop_id: value has no such field; did you mean scope_id?",
+        ),
+        (lambda: scope(manifest_uid="5"), "manifest_uid '5': give a number from 0 to 18446744073"),
+        (lambda: scope(scope_name=5), "scope_name 5: give a text"),
+        (
+            lambda: DcpControl(key=b"set_noop_interval", value=120),
+            "value 120: give bytes or a text",
+        ),
+        (lambda: DCP(vbucket="x"), "vbucket 'x': give a number from 0 to 65535"),
+        (lambda: DCP(vbucket=65536), "vbucket 65536: give a number from 0 to 65535"),
+        (lambda: DCP(datatype=256), "datatype 256: give a number from 0 to 255"),
+        (lambda: DCP(opcode=b"x"), "opcode \"b'x'\": there is no such word"),
+        (lambda: DCP(key_length="x"), "key_length 'x': give a number from 0 to 65535"),
+        (lambda: DcpMutation(by_seqno=-1), "by_seqno -1: give a number from 0 to 18446744073"),
+        (lambda: DcpMutation(by_seqno=1.5), "by_seqno 1.5: give a number from 0 to 18446744073"),
+        (lambda: McbpSetCtrlToken(token=5), "token 5: give bytes or a text"),
     ],
 )
-def test_a_wrong_word_is_told_with_the_words_there_are(call: Callable[[], Any], says: str) -> None:
+def test_a_wrong_value_is_told_with_what_there_is(call: Callable[[], Any], says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         call()
+
+
+def scope(**value: Any) -> Packet:
+    return DcpSystemEvent(event="create-scope", version=2, value=value)
+
+
+def test_records_of_one_field_are_given_as_words_or_numbers() -> None:
+    expected = bytes(DCP() / McbpHello(features=[{"feature": "JSON"}, {"feature": "XATTR"}]))
+    for features in (["JSON", "XATTR"], ("JSON", 6), [11, 6]):
+        assert bytes(DCP() / McbpHello(features=features)) == expected
+
+
+def test_values_that_scapy_makes_when_it_builds_are_taken() -> None:
+    assert DCP(bytes(DCP(vbucket=RandShort()) / DcpNoop())).vbucket <= 0xFFFF
+    assert bytes(DCP() / DcpControl(key=RawVal(b"k"), value="v"))[-2:] == b"kv"
+    assert [message.vbucket for message in DCP(vbucket=[3, 5]) / DcpNoop()] == [3, 5]
 
 
 def test_a_wrong_field_of_a_record_is_the_records() -> None:
