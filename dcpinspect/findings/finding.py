@@ -44,13 +44,9 @@ class MessagePlace:
     the message of ``row``.
     """
 
-    def packet(self, file: int, frame: int, time_ns: int = 0) -> MessagePlace:
-        """Returns the place of a packet without a message behind this one; ``time_ns``: 0 where
-        the time of the message tells more.
-        """
-        return replace(
-            self, file=file, frame=frame, time_ns=time_ns or self.time_ns, has_message=False
-        )
+    def packet(self, file: int, frame: int, time_ns: int) -> MessagePlace:
+        """Returns the place of a packet without a message behind this one."""
+        return replace(self, file=file, frame=frame, time_ns=time_ns, has_message=False)
 
 
 def captured(places: Iterable[MessagePlace | None]) -> tuple[MessagePlace, ...]:

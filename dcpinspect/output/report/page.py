@@ -127,8 +127,8 @@ def page(contents: Contents) -> str:
         frames={
             message_place.row: frame_of(message_place, contents.source.files)
             for finding in contents.source.findings
-            for message_place in places_of(finding, contents.limits)
-            if message_place.has_message
+            for message_place in finding.in_full.places
+            if message_place.has_message and message_place.row in contents.shown
         },
         is_numbered=all(row < STEP for row in contents.shown),
         line_columns=_LINE_COLUMNS,
@@ -183,8 +183,6 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
         }
         if details is not None and message.has_message:
             cells = {**details.cells}
-        elif details is not None and details.cells["Time"] == cells["Time"]:
-            cells["Time"] = ""  # that of the message before it
         rows.append(
             (
                 message.row if message.has_message else None,
@@ -209,7 +207,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     is_told = all(case.places[:1] and case.places[0] in messages for case in cases)
     if len(cases) < 2 or (is_told and len({case.message for case in cases}) == 1):
         cases = ()  # headline and evidence have told them
-    rows = {place.row for case in (finding, *finding.case_of_each) for place in case.places}
+    rows = {place.row for place in finding.in_full.places}
     more = len(rows) - len({message.row for message in messages})
     return {
         "id": finding.id,

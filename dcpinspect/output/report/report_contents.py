@@ -300,26 +300,51 @@ def with_frames(table: Any, source: Source) -> Any:
 
 def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
     """Returns the messages of a finding that a report shows: some of each case, so that every case
-    has its turn; of each, those on the connections that it names come first.
+    has its turn; of each, those on the connections that it names come first. Requests have their
+    answers beside them.
     """
     of_cases = [
-        sorted(case.places, key=lambda place: place.connection not in case.connections)
+        _conversations(
+            sorted(case.places, key=lambda place: place.connection not in case.connections)
+        )
         for case in finding.case_of_each[: limits.cases]
     ]
     turns = (
-        places[turn] for turn in range(limits.of_one) for places in of_cases if turn < len(places)
+        place
+        for turn in range(limits.of_one)
+        for conversations in of_cases
+        for place in (conversations[turn] if turn < len(conversations) else ())
     )
     chosen_places = [*dict.fromkeys([*finding.places[:1], *turns])][: limits.of_one]
     return sorted(chosen_places, key=lambda place: place.row)
 
 
-def _evidence_rows(findings: Iterable[Finding], limits: Limits) -> dict[int, list[str]]:
-    """Returns the rows to show, with the ids of their findings; the worst choose first."""
+def _conversations(places: Iterable[MessagePlace]) -> list[list[MessagePlace]]:
+    """Returns messages one by one, but those of a client with what the server says next."""
+    parts: list[list[MessagePlace]] = []
+    for place in places:
+        begun = parts[-1][0] if parts else place
+        goes_on = begun.direction == "c2s" and place.direction == "s2c" and len(parts[-1]) < 3
+        if goes_on and place.connection == begun.connection:
+            parts[-1].append(place)
+        else:
+            parts.append([place])
+    return parts
+
+
+def _evidence_rows(findings: Sequence[Finding], limits: Limits) -> dict[int, list[str]]:
+    """Returns the rows to show, with the ids of all findings that they show; the worst choose
+    first.
+    """
     rows: dict[int, list[str]] = {}
     for finding in findings:
         for place in places_of(finding, limits):
-            if place.row in rows or len(rows) < limits.evidence:
-                rows.setdefault(place.row, []).append(finding.id)
+            if len(rows) < limits.evidence:
+                rows.setdefault(place.row, [])
+    for finding in findings:
+        for row in dict.fromkeys(place.row for place in finding.in_full.places):
+            if row in rows:
+                rows[row].append(finding.id)
     return rows
 
 

@@ -264,22 +264,18 @@ def _stream(group: Element, scale: Scale, shape: Shape) -> None:
         if shape.rollback_seqno is not None:
             tip = min(end + 7, begin)
             _add(group, "path", d=f"M {tip:.1f} 14 L {end:.1f} 18 L {tip:.1f} 22", class_="arrow")
-    for first, last, kind, came, text in _boxes(scale, shape):
+    for first, last, kind, came, text, has_history in _boxes(scale, shape):
         for begin, end, state in ((first, came, ""), (max(first, came), last, "promised ")):
             if end > begin:
                 size = end - begin, 16
                 if state:  # no snapshot below it shines through
                     _add(group, "rect", x=begin, y=26, width=size[0], height=16, class_="ground")
                 _box(group, (begin, 26), size, f"{state}fill-snapshot-{kind}", text)
+        if has_history:
+            _add(group, "line", x1=first, x2=last, y1=40, y2=40, class_="history")
         if last - first > 7 * len(text):
-            _add(
-                group,
-                "text",
-                text,
-                x=first + 4,
-                y=38,
-                class_="inside" if came > first else "on-pale",
-            )
+            kind = "inside" if came - first > 7 * len(text) else "on-pale"
+            _add(group, "text", text, x=first + 4, y=37, class_=kind)
     _density(group, scale, shape)
     y = 26 + _delivered(shape)
     for first, last, cause, count in _gaps(scale, shape):
@@ -326,16 +322,19 @@ def _letters(scale: Scale, shape: Shape) -> list[tuple[float, str, list[str]]]:
     return [(x, sign, texts) for x, (_, sign, texts) in zip(xs, letters, strict=True)]
 
 
-def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, float, str]]:
-    """Yields begin, end, type, position reached and description of each snapshot; snapshots that
-    fall on one place are drawn once.
+def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, float, str, bool]]:
+    """Yields begin, end, type, position reached and description of each snapshot, and whether it
+    has history. Of snapshots that fall on one place, the one that came furthest is drawn: it may
+    continue the others.
     """
     bars = shape.bars
     begins = _xs(scale, bars.first)
     ends = _xs(scale, bars.last, past=1)
     until = _xs(scale, bars.received, past=1)
     box_positions = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
-    for number in np.sort(np.unique(box_positions, axis=1, return_index=True)[1]).tolist():
+    furthest = np.argsort(bars.received, kind="stable")[::-1]
+    is_first = np.unique(box_positions[:, furthest], axis=1, return_index=True)[1]
+    for number in np.sort(furthest[is_first]).tolist():
         low = int(bars.first[number])
         high = int(bars.last[number])
         came = int(bars.received[number])
@@ -344,7 +343,9 @@ def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, floa
         first = float(begins[number])
         last = max(float(ends[number]), first + 1)
         reached = last if came >= high else float(until[number]) if came >= low else first
-        yield first, last, kind, reached, f"{low}–{high} {kind}{state}"
+        has_history = bool(bars.has_history[number])
+        text = f"{low}–{high} {kind}{', history' if has_history else ''}{state}"
+        yield first, last, kind, reached, text, has_history
 
 
 def _density(group: Element, scale: Scale, shape: Shape) -> None:
@@ -617,6 +618,7 @@ def drawn_in(timelines: Sequence[Element]) -> list[tuple[str, str]]:
 
 _OTHER_SIGNS = {
     "items": "items, more where it is higher",
+    "history": "dashed: a snapshot with history",
     "promised": "pale: the part of a snapshot that did not come",
     "arrow": "arrow: to the seqno of the rollback",
 }

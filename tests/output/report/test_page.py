@@ -148,11 +148,32 @@ def test_messages_have_their_row_and_frame_in_columns() -> None:
     assert re.findall(r"<span>(\d+)</span>", line)[:2] == ["31", "36"]
 
 
-@pytest.mark.parametrize(("row", "severity", "sign"), [(31, "error", "✖"), (3, "note", "·")])
+def test_every_message_has_its_frame() -> None:
+    text = page(told := gathered(SAMPLES / "loop.pcap"))
+    frames = re.findall(r'id="row-(\d+)">\s*<summary>.*?<span>\d+</span> <span>(\d*)</span>', text)
+    assert len(frames) == len(told.shown)
+    assert ("126", "94") in frames, "which the packet after it shows"
+    assert all(frame for _, frame in frames)
+
+
+def test_a_packet_without_a_message_has_its_time() -> None:
+    text = page(gathered(field("p06-zero-window")))
+    (line,) = re.findall(r"<tr><td></td><td>117</td>.*</tr>", text)
+    assert '<td class="of-time">0.811392</td>' in line
+
+
+@pytest.mark.parametrize(
+    ("sample", "row", "severity", "sign"),
+    [
+        ("orphans.pcap", 31, "error", "✖"),
+        ("orphans.pcap", 3, "note", "·"),
+        ("loop.pcap", 213, "error", "✖"),
+    ],
+)
 def test_messages_have_the_severity_of_the_worst_finding_that_they_show(
-    row: int, severity: str, sign: str
+    sample: str, row: int, severity: str, sign: str
 ) -> None:
-    text = page(gathered(SAMPLES / "orphans.pcap"))
+    text = page(gathered(SAMPLES / sample))
     (summary,) = re.findall(
         rf'<details class="message {severity}" id="row-{row}">\s*<summary>(.*?)</summary>', text
     )

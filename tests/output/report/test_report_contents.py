@@ -30,6 +30,13 @@ def test_messages_of_the_connection_that_a_finding_names_are_shown_first() -> No
     assert connections == [2, 2, 5, 5, 5, 5]
 
 
+def test_requests_of_evidence_have_their_answers_beside_them() -> None:
+    told = gathered(SAMPLES / "loop.pcap")
+    [loop, rollback, *_] = [told.causes[0], *told.effects[told.causes[0].id]]
+    assert [place.row for place in places_of(loop, Limits())] == [75, 76, 279, 280, 283, 284]
+    assert [place.row for place in places_of(rollback, Limits())] == [75, 76, 78, 79, 80, 82]
+
+
 def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     one = told.shown[31]

@@ -202,6 +202,23 @@ def test_a_snapshot_that_did_not_come_is_pale_where_another_came() -> None:
     assert boxes == ["fill-snapshot-memory", "ground", "promised fill-snapshot-memory"]
 
 
+def test_of_snapshots_with_one_range_the_one_that_came_furthest_is_drawn() -> None:
+    drawn = _drawn_of(SAMPLES / "snapshots.pcap", 14)
+    boxes = [title.text for box in drawn.iter("rect") for title in box.iter("title")]
+    assert [box for box in boxes if "filtered" not in (box or "")] == [
+        "0–50 disk, history",
+        "51–54 memory, history",
+    ]
+    assert not any("promised" in box.get("class", "") for box in drawn.iter("rect"))
+    assert ("history", "dashed: a snapshot with history") in report_pictures.drawn_in([drawn])
+
+
+def test_words_that_reach_into_a_pale_part_have_the_colour_for_that() -> None:
+    texts = _drawn_of(SAMPLES / "snapshots.pcap", 15).iter("text")
+    (text,) = [one for one in texts if one.text == "91–99 memory, came to 95"]
+    assert text.get("class") == "on-pale"
+
+
 def test_a_timeline_has_system_events() -> None:
     letters = [
         one.text
