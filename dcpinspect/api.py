@@ -232,13 +232,13 @@ class Annotation(Decoded):
 
 class Info(dict[str, Any]):
     """What ``dcpinspect info --format json`` prints, as Python objects; ``str`` of it is what the
-    command prints on a terminal of 80 columns.
+    command prints on a terminal of 80 columns; lists that it cuts are whole in the object.
     """
 
     def __init__(self, facts: Overview) -> None:
         [record] = overview_records(facts).records()
         super().__init__(record)
-        self._text = "\n".join(info_lines(facts))
+        self._text = "\n".join(info_lines(facts, hint='; info()["{}"] has all'))
 
     def __str__(self) -> str:
         return self._text

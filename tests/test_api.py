@@ -777,6 +777,13 @@ def test_a_timeline_and_an_overview_are_those_of_the_commands(
         assert is_pipe or str(told).split() == lines.split()  # a terminal of 80 columns wraps
 
 
+def test_lists_that_info_cuts_are_whole_in_the_object() -> None:
+    with dcpinspect.open(SAMPLES / "tour.pcapng") as recording:
+        told = recording.info()
+    assert 'and 4 more clients; info()["clients"] has all' in " ".join(str(told).split())
+    assert len(told["clients"]) == 7
+
+
 def test_a_finding_as_a_dictionary_is_what_check_prints(capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(SAMPLES / name) for name in ("rollback.pcap", "orphans.pcap")]
     for given in (paths[:1], paths):

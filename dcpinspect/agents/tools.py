@@ -66,7 +66,7 @@ _OF_FINDING = words_of(
 )
 _CLOCK = "Times are seconds since the first packet of the captures; Stream is # and its ordinal."
 _FOR_TOOLS = {
-    "'dcpinspect info --format json' has all": "the data has all",
+    **{f'info()["{name}"]': "the data" for name in words_of("files clients servers")},
     "with 'dcpinspect timeline --vbucket N --messages'": "with the tool messages, by vbucket",
     "'dcpinspect rollbacks'": "the table rollbacks",
     "'dcpinspect explain STATUS'": "the tool explain",

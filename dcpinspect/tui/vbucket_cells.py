@@ -10,11 +10,16 @@ from rich.style import Style
 from textual.app import App
 
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
-from dcpinspect.streams.words import NO_STREAM_END, VBUCKET_VERDICTS
-from dcpinspect.tables.record_tables import Records
+from dcpinspect.output.render.verdict import (
+    EARLY,
+    ENDED,
+    LETTERS,
+    Standing,
+    paint_of,
+    worst_severity,
+)
+from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tui import theme
-from dcpinspect.tui.heat import END, SIGNS
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 
@@ -25,12 +30,7 @@ FEW, FEWEST = 64, 16
 which it shows these alone, in words, as it shows few that are far apart.
 """
 
-AFTER, BEFORE = " after a rollback", "ended: "
-EARLY = "ended-early"
-"""State of a vbucket that its client did not ask to end."""
-_EXPECTED_ENDS = ("ok", "closed", *NO_STREAM_END)
-"""Why the others ended, unless the server closed their connection."""
-_NO_END = (0, "", False)
+AFTER = " after a rollback"
 STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
 
@@ -42,7 +42,7 @@ class Cells:
         records, findings = results.records, results.findings
         vbuckets = records.get("vbuckets")
         rows = [] if vbuckets is None else vbuckets.row_dicts()
-        self._ends, self._findings = _ends_of(records), len(findings)
+        self._standing, self._findings = Standing(records), len(findings)
         borne = [
             (rank, finding, bearers)
             for rank, (finding, bearers) in enumerate(zip(findings, results.bearers, strict=True))
@@ -67,17 +67,16 @@ class Cells:
             self.numbers = list(range(first, last + 1))
         worst = {
             number: min(
-                rows, key=lambda row: (STATES.index(self._state(row)), row["verdict"] == "ended")
+                rows,
+                key=lambda row: (
+                    STATES.index(self._standing.state(row)),
+                    row["verdict"] == "ended",
+                ),
             )
             for number, rows in self.by_number.items()
         }
-        self.states = {number: self._state(row) for number, row in worst.items()}
-        self._words = {
-            number: stood_words(row)
-            if self.states[number] != EARLY
-            else f"{BEFORE}{self.end_reason(row)}"
-            for number, row in worst.items()
-        }
+        self.states = {number: self._standing.state(row) for number, row in worst.items()}
+        self._words = {number: self._standing.words(row) for number, row in worst.items()}
         self.severities = {number: worst_severity(*rows) for number, rows in self.by_number.items()}
         for severity in reversed(SEVERITIES[:2]):  # an error wins
             for _, finding, bearers in borne:
@@ -86,15 +85,7 @@ class Cells:
 
     def end_reason(self, row: Mapping[str, Any]) -> str:
         """Returns why the newest stream of a row ended; empty if it did not."""
-        return self._end(row)[1]
-
-    def _end(self, row: Mapping[str, Any]) -> tuple[int, str, bool]:
-        ends = (self._ends.get((row["vbucket"], number)) for number in row["connections"])
-        return max(filter(None, ends), default=_NO_END)
-
-    def _state(self, row: Mapping[str, Any]) -> str:
-        state = stood(row)
-        return EARLY if state == "ended" and self._end(row)[2] else state
+        return self._standing.end_reason(row)
 
     @property
     def has_few(self) -> bool:
@@ -113,16 +104,14 @@ class Cells:
 
     def short_words(self, number: int) -> str:
         """Returns the state short enough for a cell or a label: ``R`` and ``E`` say the rest."""
-        return self.words(number).removesuffix(AFTER).removeprefix(BEFORE)
+        return self.words(number).removesuffix(AFTER).removeprefix(ENDED)
 
     def mark(self, number: int, glyphs: Glyphs) -> tuple[str, str]:
         """Returns the sign of a vbucket and its colour: severity first, then state."""
         severity, state = self.severities.get(number), self.states.get(number, "")
         if severity is not None:
             return glyphs.of_severity(severity), f"severity-{severity}"
-        if state == EARLY:
-            return "E", SIGNS[END].paint
-        paint = f"verdict-{state}" if state else ""
+        paint = paint_of(state) if state else ""
         return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint
 
     def rank(self, number: int) -> int:
@@ -153,19 +142,3 @@ def sign_of(app: App[Any], cells: Cells, number: int) -> tuple[str, Style]:
     style = theme.style_of(app, paint)
     is_block = sign in glyphs.shades
     return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
-
-
-def _ends_of(records: Mapping[str, Records]) -> dict[tuple[int, int], tuple[int, str, bool]]:
-    """Returns the row of the request and the reason of the end of the newest stream, and whether
-    its client did not ask for this end, by vbucket and connection.
-    """
-    ends: dict[tuple[int, int], tuple[int, str, bool]] = {}
-    streams, links = records.get("streams"), records.get("connections")
-    closed_by = dict(links.rows("connection", "closed_by")) if links is not None else {}
-    names = ("vbucket", "connection", "open_row", "end_reason")
-    for vbucket, connection, row, reason in streams.rows(*names) if streams is not None else ():
-        is_unasked = reason not in (None, *_EXPECTED_ENDS)
-        is_unasked |= reason in NO_STREAM_END and closed_by.get(connection) == "server"
-        stream = vbucket, connection
-        ends[stream] = max(ends.get(stream, _NO_END), (row or 0, reason or "", is_unasked))
-    return ends

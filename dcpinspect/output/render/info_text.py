@@ -21,9 +21,15 @@ _WIDE = 80
 _LABEL = 10
 
 
-def info_lines(info: dict[str, Any], width: int | None = _WIDE) -> Iterator[str]:
-    """Yields the lines, from a record of ``INFO``. ``width``: of lines; None keeps them whole."""
-    for label, texts in info_facts(info, hint="; 'dcpinspect info --format json' has all"):
+def info_lines(
+    info: dict[str, Any],
+    width: int | None = _WIDE,
+    hint: str = "; 'dcpinspect info --format json' has all",
+) -> Iterator[str]:
+    """Yields the lines, from a record of ``INFO``. ``width``: of lines; None keeps them whole.
+    ``hint``: stands behind a list that is not whole, with its name for ``{}``.
+    """
+    for label, texts in info_facts(info, hint=hint):
         for number, text in enumerate(texts):
             lines = [text] if width is None or label == "next" else _wrapped(text, width - _LABEL)
             for line_number, line in enumerate(lines):
@@ -68,7 +74,7 @@ def _first_lines(lines: Sequence[str], noun: str, hint: str, most: int = MOST) -
     first_lines = lines if len(lines) <= (most if hint else _MOST_IN_FILE) + 1 else lines[:most]
     yield from first_lines
     if len(first_lines) < len(lines):
-        yield f"and {len(lines) - len(first_lines):,} more {noun}{hint}"
+        yield f"and {len(lines) - len(first_lines):,} more {noun}{hint.format(noun)}"
 
 
 def _files(info: dict[str, Any], hint: str) -> Iterator[str]:

@@ -21,9 +21,11 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import share_of
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.verdicts import are_unopened
+from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.text import counted
 
 if TYPE_CHECKING:
+    from dcpinspect.tables.record_tables import Records
     from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
 
@@ -353,6 +355,10 @@ def clock(time_ns: int) -> str:
     return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
 
 
+EARLY = "ended-early"
+"""State of a vbucket that its client did not ask to end."""
+ENDED = "ended: "
+"""Begins what is said of it."""
 LETTERS = {
     "behind": "b",
     "lost-something": "G",
@@ -363,6 +369,7 @@ LETTERS = {
     "refused": "N",
     "never-answered": "U",
     "never-opened": "M",
+    EARLY: "E",
 }
 """States that somebody would ask about, with their letters; the others are drawn as blocks."""
 
@@ -396,6 +403,57 @@ def stood_words(vbucket: Mapping[str, Any]) -> str:
     words = verdict if before in (None, "rolled-back", verdict) else f"ended {before}"
     is_after = before == "rolled-back" or stood(vbucket) != (before or verdict)
     return f"{words} after a rollback" if is_after else words
+
+
+class Standing:
+    """How vbuckets stood, and why those ended whose clients did not ask for it."""
+
+    def __init__(self, records: Mapping[str, Records]) -> None:
+        self._ends = _newest_ends(records)
+
+    def end_reason(self, vbucket: Mapping[str, Any]) -> str:
+        """Returns why the newest stream of a row of their table ended; empty if it did not."""
+        return self._end(vbucket)[1]
+
+    def state(self, vbucket: Mapping[str, Any]) -> str:
+        """Returns what ``stood`` does, or ``EARLY``."""
+        state = stood(vbucket)
+        return EARLY if state == "ended" and self._end(vbucket)[2] else state
+
+    def words(self, vbucket: Mapping[str, Any]) -> str:
+        """Returns the same in words."""
+        is_early = self.state(vbucket) == EARLY
+        return f"{ENDED}{self.end_reason(vbucket)}" if is_early else stood_words(vbucket)
+
+    def _end(self, vbucket: Mapping[str, Any]) -> _End:
+        ends = (self._ends.get((vbucket["vbucket"], number)) for number in vbucket["connections"])
+        return max(filter(None, ends), default=_NO_END)
+
+
+_End = tuple[int, str, bool]
+"""Row of the request and reason of the end of a stream, and whether its client did not ask for it."""
+_NO_END: _End = (0, "", False)
+_EXPECTED_ENDS = ("ok", "closed", *NO_STREAM_END)
+"""Why the others ended, unless the server closed their connection."""
+
+
+def _newest_ends(records: Mapping[str, Records]) -> dict[tuple[int, int], _End]:
+    """Returns the end of the newest stream, by vbucket and connection."""
+    ends: dict[tuple[int, int], _End] = {}
+    streams, links = records.get("streams"), records.get("connections")
+    closed_by = dict(links.rows("connection", "closed_by")) if links is not None else {}
+    names = ("vbucket", "connection", "open_row", "end_reason")
+    for vbucket, connection, row, reason in streams.rows(*names) if streams is not None else ():
+        is_unasked = reason not in (None, *_EXPECTED_ENDS)
+        is_unasked |= reason in NO_STREAM_END and closed_by.get(connection) == "server"
+        stream = vbucket, connection
+        ends[stream] = max(ends.get(stream, _NO_END), (row or 0, reason or "", is_unasked))
+    return ends
+
+
+def paint_of(state: str) -> str:
+    """Returns the colour of a state."""
+    return "kind-end" if state == EARLY else f"verdict-{state}"
 
 
 def worst_severity(*vbuckets: Mapping[str, Any]) -> Severity | None:

@@ -40,7 +40,7 @@ from dcpinspect.output.render.record_lines import (
     read_columns,
 )
 from dcpinspect.output.render.table import table_texts
-from dcpinspect.output.render.verdict import worst_severity
+from dcpinspect.output.render.verdict import Standing, worst_severity
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of, with_frames
 from dcpinspect.reading.numbering import STEP
@@ -91,6 +91,7 @@ def page(contents: Contents) -> str:
     linked = frozenset(timeline.vbucket for timeline in contents.timelines)
     clients = list(dict.fromkeys(contents.vbuckets.values("client")))
     timelines = [report_pictures.timeline(timeline) for timeline in contents.timelines]
+    standing = Standing(contents.source.by_name)
     severities = {finding.id: finding.severity for finding in contents.source.findings}
     return _template().render(
         contents=contents,
@@ -106,11 +107,11 @@ def page(contents: Contents) -> str:
         maps=[
             (
                 escape(client),
-                _picture(report_pictures.vbucket_map(contents.vbuckets, client, linked)),
+                _picture(report_pictures.vbucket_map(contents.vbuckets, client, linked, standing)),
             )
             for client in clients[:8]
         ],
-        cells=report_pictures.map_legend(contents.vbuckets),
+        cells=report_pictures.map_legend(contents.vbuckets, standing),
         timelines=[
             (timeline, _picture(drawn))
             for timeline, drawn in zip(contents.timelines, timelines, strict=True)

@@ -24,7 +24,7 @@ from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno
 from dcpinspect.output.render.timeline_text import end_of, labels
-from dcpinspect.output.render.verdict import LETTERS, stood, stood_words, worst_severity
+from dcpinspect.output.render.verdict import LETTERS, Standing, paint_of, worst_severity
 from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.streams import words as w
@@ -103,20 +103,20 @@ _NUMBERS = 44
 """Left edge of the cells of a map that has numbers beside its rows."""
 _SIGN = {64: 0.75, 32: 0.45}
 """Height of the foot of a sign in a cell, as a share of the cell, by the number of cells in a row."""
-_COLUMNS = words_of("client vbucket verdict before_end rollbacks findings last_seqno")
+_COLUMNS = words_of("client vbucket connections verdict before_end rollbacks findings last_seqno")
 
 
-def _paint(row: Mapping[str, Any]) -> str:
+def _paint(row: Mapping[str, Any], standing: Standing) -> str:
     severity = worst_severity(row)
-    return f"verdict-{stood(row)}" if severity is None else f"severity-{severity}"
+    return paint_of(standing.state(row)) if severity is None else f"severity-{severity}"
 
 
-def map_legend(vbuckets: Records) -> list[tuple[str, str, str]]:
+def map_legend(vbuckets: Records, standing: Standing) -> list[tuple[str, str, str]]:
     """Returns class, sign and meaning of each kind of cell on the maps, with how many there are."""
     rows = vbuckets.row_dicts(*_COLUMNS)
     levels = Counter(filter(None, map(worst_severity, rows)))
     verdicts = Counter(
-        (LETTERS.get(stood(row)), stood_words(row), _paint(row))
+        (LETTERS.get(standing.state(row)), standing.words(row), _paint(row, standing))
         for row in rows
         if worst_severity(row) is None
     )
@@ -134,7 +134,9 @@ def map_legend(vbuckets: Records) -> list[tuple[str, str, str]]:
     ]
 
 
-def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
+def vbucket_map(
+    vbuckets: Records, client: str, linked: frozenset[int], standing: Standing
+) -> Element:
     """Returns a map of a client's vbuckets: one cell each, in the colour of its worst finding, or
     of how it stood.
 
@@ -161,10 +163,10 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
             _add(svg, "text", f"+{column}", x=x, y=cells_top - 5, class_="tick middle")
     for cell_number, row in enumerate(rows):
         vbucket = row["vbucket"]
-        words = stood_words(row)
+        words = standing.words(row)
         findings = row["findings"] or {}
         last = row["last_seqno"]
-        severity, paint = worst_severity(row), _paint(row)
+        severity, paint = worst_severity(row), _paint(row, standing)
         x, y = cells_left + cell_number % across * size, cells_top + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
         trouble = ", ".join(
@@ -179,7 +181,10 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
         ]
         title = ", ".join(filter(None, texts))
         _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
-        middle, sign = x + size / 2, GLYPHS[severity] if severity else LETTERS.get(stood(row))
+        middle, sign = (
+            x + size / 2,
+            GLYPHS[severity] if severity else LETTERS.get(standing.state(row)),
+        )
         if across == 8:
             texts = [
                 " ".join(filter(None, [sign, f"{vbucket} {verdict}"]))
@@ -451,7 +456,10 @@ def windows(
         edges = _edges(charts, span_ns, len(values))
         line = _area(np.zeros(len(values)), values.astype(float), highest, edges)
         area = _add(svg, "path", d=line, class_="fill-chart-bar")
-        _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
+        text = f"at most {int(values.max()):,} of {window:,} bytes"
+        _add(area, "title", text)
+        if values.max() * (_BOTTOM - _TOP) < _LEAST * highest:
+            _add(svg, "text", text, x=_PLOT + 4, y=_BOTTOM - 6)
         _frame(svg, highest, "bytes not acknowledged", charts.ends[1] - charts.ends[0])
         y = _y(window, highest)
         _add(svg, "line", x1=_PLOT, x2=_RIGHT, y1=y, y2=y, class_="limit")
@@ -461,6 +469,8 @@ def windows(
         yield connection, svg
 
 
+_LEAST = 2.0
+"""Height in units below which a curve cannot be seen."""
 _STALL, _MOST_STALLS = 22, 4
 """Height of a finding below a chart in units, and the greatest number of them."""
 

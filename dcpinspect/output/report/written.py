@@ -19,6 +19,7 @@ from dcpinspect.output.render.record_lines import (
     read_columns,
 )
 from dcpinspect.output.render.table import table_texts
+from dcpinspect.output.render.verdict import Standing
 from dcpinspect.output.report.report_contents import (
     Contents,
     Limits,
@@ -39,7 +40,7 @@ _ROW = 200
 """Greatest number of characters of a table's row without its sentence."""
 _WIDE = 400
 """Greatest number of characters of a line's text."""
-_FACTS = 4
+_FACTS = 32
 """Greatest number of texts of a fact."""
 _TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
@@ -112,7 +113,9 @@ def _findings(contents: Contents, room: int) -> Iterator[str]:
 
 
 def _verdicts(contents: Contents) -> list[str]:
-    verdicts = [text for _, _, text in map_legend(contents.vbuckets)]
+    verdicts = [
+        text for _, _, text in map_legend(contents.vbuckets, Standing(contents.source.by_name))
+    ]
     return ["## Vbuckets", "", f"{'; '.join(verdicts)}.", ""] if verdicts else []
 
 
@@ -132,6 +135,9 @@ def _table(title: str, records: Records, contents: Contents) -> list[str]:
     ]
     table_lines += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
     more = len(contents.source.by_name[title]) - _ROWS
+    if len(names) < len(table.schema.names):
+        without = [name for name in table.schema.names if name in hidden]
+        table_lines += ["", f"Columns without room: {plain(', '.join(without))}."]
     return [*table_lines, "", *([f"{more:,} more {title}", ""] if more > 0 else [])]
 
 

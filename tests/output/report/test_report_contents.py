@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dcpinspect.output.render.verdict import Standing
 from dcpinspect.output.report.report_contents import Limits, places_of, title_of
 from dcpinspect.output.report.report_pictures import vbucket_map
 from tests.captures import field, real_server
@@ -70,7 +71,12 @@ def test_timelines_begin_with_the_worst_vbuckets_whose_rollbacks_are_kept() -> N
 def test_the_tables_and_the_map_are_in_the_order_of_vbucket_numbers() -> None:
     told = gathered(field("p06-zero-window"))
     assert told.vbuckets.values("vbucket") == [6, 677, 723, 900, 952]
-    drawn = vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset())
+    drawn = vbucket_map(
+        told.vbuckets,
+        told.vbuckets.values("client")[0],
+        frozenset(),
+        Standing(told.source.by_name),
+    )
     cells = [one.text for one in drawn.iter("text")]
     assert cells == [
         "✖ 6 stalled",

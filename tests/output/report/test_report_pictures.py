@@ -13,6 +13,7 @@ import pytest
 
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.output.render.shape import Mark
+from dcpinspect.output.render.verdict import Standing
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.page import page
 from dcpinspect.output.statistics import Charts
@@ -25,7 +26,10 @@ from tests.peers.truth import SAMPLES
 def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     drawn = report_pictures.vbucket_map(
-        told.vbuckets, told.vbuckets.values("client")[0], frozenset({42})
+        told.vbuckets,
+        told.vbuckets.values("client")[0],
+        frozenset({42}),
+        Standing(told.source.by_name),
     )
     kinds = [one.get("class", "") for one in drawn.iter("rect")]
     assert (
@@ -42,7 +46,7 @@ def test_a_map_of_many_vbuckets_has_their_numbers_beside_its_rows_and_above_its_
     client = told.vbuckets.values("client")[0]
 
     def texts_of(vbuckets: Records) -> dict[str, list[str | None]]:
-        drawn = report_pictures.vbucket_map(vbuckets, client, frozenset())
+        drawn = report_pictures.vbucket_map(vbuckets, client, frozenset(), Standing({}))
         texts: dict[str, list[str | None]] = {}
         for one in drawn.iter("text"):
             texts.setdefault(one.get("class", ""), []).append(one.text)
@@ -66,10 +70,13 @@ def test_the_streams_of_a_timeline_name_their_client() -> None:
 
 def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
-    legend = report_pictures.map_legend(told.vbuckets)
+    legend = report_pictures.map_legend(told.vbuckets, Standing(told.source.by_name))
     assert legend[0] == ("fill-severity-error", "✖", "3 with an error")
     drawn = report_pictures.vbucket_map(
-        told.vbuckets, told.vbuckets.values("client")[0], frozenset()
+        told.vbuckets,
+        told.vbuckets.values("client")[0],
+        frozenset(),
+        Standing(told.source.by_name),
     )
     assert {one.get("class", "") for one in drawn.iter("rect")} == {style for style, _, _ in legend}
 
@@ -371,9 +378,31 @@ def test_charts_of_flow_control_say_when_a_stall_was(path: Path, rule: str, seve
     assert f"#finding-{stall.id}" in chart
 
 
+def test_a_curve_of_less_than_a_line_is_said_in_words() -> None:
+    told = gathered(real_server("v85-oso"))
+    pictures = [picture for _, picture in report_pictures.windows(told.source.charts)]
+    texts = [text.text or "" for picture in pictures for text in picture.iter("text")]
+    assert any(text.startswith("at most ") for text in texts)
+
+
+def test_a_vbucket_that_its_client_did_not_ask_to_end_says_why_on_the_map() -> None:
+    told = gathered(SAMPLES / "any.pcap")
+    standing = Standing(told.source.by_name)
+    legend = report_pictures.map_legend(told.vbuckets, standing)
+    assert legend == [("fill-kind-end", "E", "4 ended: state-changed")]
+    client = told.vbuckets.values("client")[0]
+    drawn = report_pictures.vbucket_map(told.vbuckets, client, frozenset(), standing)
+    assert {box.get("class") for box in drawn.iter("rect")} == {"fill-kind-end"}
+
+
 def test_a_small_map_says_what_its_legend_counts() -> None:
     told = gathered(real_server("consumer-errors-66"))
     client = told.vbuckets.values("client")[0]
-    drawn = report_pictures.vbucket_map(told.vbuckets, client, frozenset())
+    drawn = report_pictures.vbucket_map(
+        told.vbuckets, client, frozenset(), Standing(told.source.by_name)
+    )
     assert "5 ended silent" in [one.text for one in drawn.iter("text")]
-    assert "1 ended silent" in [words for _, _, words in report_pictures.map_legend(told.vbuckets)]
+    assert "1 ended silent" in [
+        words
+        for _, _, words in report_pictures.map_legend(told.vbuckets, Standing(told.source.by_name))
+    ]

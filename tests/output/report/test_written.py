@@ -90,7 +90,9 @@ def test_vbuckets_and_connections_with_errors_do_not_look_healthy() -> None:
     [faulty] = [line for line in text.splitlines() if line.startswith("| 5 | 10.11.0.1:50004 ")]
     assert "| closed | ✖ 1 · 2 | server |" in faulty
     told = gathered(real_server("6.0.5-dcp1"))
-    assert "\n5 with a warning; 5 ended.\n" in markdown(told)
+    assert "\n5 with a warning; 2 ended: connection-closed; 3 ended: state-changed.\n" in markdown(
+        told
+    )
     assert len(told.vbuckets) == 10, "each is counted once"
 
 
@@ -133,7 +135,7 @@ def test_what_is_in_the_capture_is_told_and_all_connections_with_their_columns()
     assert (
         "\n- clients:\n  - 10.11.0.1 secidx:orders-1, agent indexer/8.0: connection 2; 8 vb" in text
     )
-    assert "\n  - and 3 more\n" in text
+    assert text.count("\n  - 10.11.0.1 ") == 6, "all of them"
     head, _, *rows = text.partition("## Connections\n\n")[2].partition("\n\n")[0].splitlines()
     assert {"role", "streams", "window_bytes", "holes"} <= {*head.strip("| ").split(" | ")}
     assert len(rows) == 7
