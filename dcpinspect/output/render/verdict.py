@@ -25,9 +25,9 @@ from dcpinspect.streams.words import NO_STREAM_END
 from dcpinspect.text import counted
 
 if TYPE_CHECKING:
-    from dcpinspect.tables.record_tables import Records
     from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
+    from dcpinspect.tables.record_tables import Records
 
 NOTHING = "nothing wrong"
 SELECTED = "in what was asked for"
