@@ -4,6 +4,8 @@ tables and messages have them.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +26,7 @@ from dcpinspect.output.report.report_contents import EvidenceMessage, Limits, So
 from dcpinspect.output.statistics import Charts, charts_of
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.header import Magic
+from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.output_reading import RunResults, names_of
 from dcpinspect.spark.outputs import damage
@@ -32,8 +35,9 @@ from dcpinspect.spark.spark_schema import columns_of
 from dcpinspect.streams.items import VbucketItems, VbucketMessages
 from dcpinspect.streams.message_columns import kinds_by_header
 from dcpinspect.tables.message_statistics import MessageStats, command_of
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.text import one_line
+from dcpinspect.text import escape, one_line
 
 LACKS = (
     "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves "
@@ -75,7 +79,7 @@ def of_pipeline(found_in: RunResults) -> Source:
         coverage=everything.coverage,
         events_of=partial(_events_of, messages, numbers),
         noted_of=partial(_noted_of, messages, numbers),
-        messages=partial(_message_facts, messages, numbers, ends[0]),
+        messages=partial(_message_facts, messages, numbers, ends[0], by_name),
         is_redacted=manifest.is_redacted,
         frames_of=partial(_frames_of, messages, names_of(manifest.units)),
         lacks=(LACKS,),
@@ -222,6 +226,7 @@ def _message_facts(
     messages: Any,
     numbers: Mapping[int, int],
     first_ns: int,
+    by_name: Mapping[str, Records],
     rows: Mapping[int, Sequence[str]],
     limits: Limits,
 ) -> Iterator[EvidenceMessage]:
@@ -231,7 +236,9 @@ def _message_facts(
     table = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
     names = [name for name in table.column_names if name not in _HIDDEN]
     texts = {name: _texts(table[name].combine_chunks(), name) for name in names}
-    for index, record in enumerate(table.to_pylist()):
+    records = table.to_pylist()
+    bodies = _bodies(messages, numbers, by_name, records)
+    for index, record in enumerate(records):
         row_texts = {
             name: one_line(texts[name][index])[: 8 * limits.value]
             for name in names
@@ -246,8 +253,39 @@ def _message_facts(
         time = seconds_text(record["time_ns"] - first_ns)
         fields = [f"{name:<24} {text}" for name, text in row_texts.items()]
         connection, row = numbers.get(record["connection_id"], 0), record["row"]
-        cells = record_cells(record | unsigned, connection, time)
+        body = {"body": escape(bodies.get(row, ""))}
+        cells = record_cells(record | unsigned | body, connection, time)
         yield EvidenceMessage(row, cells, fields, (), rows[row])
+
+
+def _bodies(
+    messages: Any,
+    numbers: Mapping[int, int],
+    by_name: Mapping[str, Records],
+    records: Sequence[Mapping[str, Any]],
+) -> dict[int, str]:
+    """Returns the values that other tables have of these messages, by row: filters of stream
+    requests, and settings of controls that their connection asked for once.
+    """
+    bodies = {
+        row: json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        for row, value in by_name["streams"].rows("open_row", "filter")
+        if row and value
+    }
+    is_control = (ds.field("opcode") == Opcode.DCP_CONTROL) & (ds.field("side") == "request")
+    ids = {record["connection_id"] for record in records if record["opcode"] == Opcode.DCP_CONTROL}
+    controls = dict(by_name["connections"].rows("connection", "controls"))
+    asked = messages.to_table(
+        columns=["connection_id", "key", "row"],
+        filter=is_control & ds.field("connection_id").isin(list(ids)),
+    ).to_pylist()
+    times = Counter((control["connection_id"], control["key"]) for control in asked)
+    for control in asked:
+        connection_id, key = control["connection_id"], control["key"]
+        setting = (controls.get(numbers.get(connection_id)) or {}).get(key)
+        if setting and times[connection_id, key] == 1:
+            bodies[control["row"]] = setting["value"] or ""
+    return bodies
 
 
 def _texts(column: Any, name: str) -> list[str]:

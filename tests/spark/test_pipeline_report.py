@@ -54,6 +54,22 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
     assert told.left_out == [LACKS]
 
 
+def test_evidence_has_filters_and_settings_and_tables_name_a_file_once(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng", SAMPLES / "loop.pcap")
+    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    summaries = {
+        f"{one.cells['Message']} {one.cells['Summary']}".strip() for one in told.shown.values()
+    }
+    assert any('from 0, no end, {"collections":["5555"]}' in summary for summary in summaries)
+    assert any(summary.endswith("make_coffee  = black") for summary in summaries)
+    assert any(summary.endswith("stream_buffer_size  = 4096") for summary in summaries)
+    text = page(told)
+    for title in ("vbuckets", "rollbacks"):
+        table = text.partition(f'id="table-{title}"')[2].partition("</table>")[0]
+        assert "sample_captures/tour.pcapng" not in table
+    assert "loop.pcap" in text.partition('id="table-connections"')[2]
+
+
 @pytest.mark.slow
 def test_numbers_of_64_bits_are_shown_as_they_are(tmp_path: Path) -> None:
     ran(tmp_path / "out", ROLLBACK)

@@ -337,7 +337,8 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
 
 def record_cells(record: Mapping[str, Any], connection: int, time: str) -> dict[str, str]:
     """Returns what the columns of a line say of a row of the table of messages, by their heading,
-    without its number; what only bytes of the message tell is left out. ``time``: as it is shown.
+    without its number; what only bytes of the message tell is left out, but for its value as
+    ``body``, where that is known. ``time``: as it is shown.
     """
     opcode, is_response = int(record["opcode"]), record["side"] == "response"
     is_server = record["magic"] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
@@ -381,7 +382,9 @@ def _record_story(story: Callable[[Message], str], record: Mapping[str, Any]) ->
     """Returns what the body of a message says, from its row in the table of messages."""
     if story is _stream_request:
         numbers = {name: value for name, value in record.items() if value is not None}
-        return _request_text(numbers, _text(record["flags"]), "")
+        return _request_text(numbers, _text(record["flags"]), record.get("body") or "")
+    if story is _control:
+        return f"= {record['body']}" if record.get("body") else ""
     if story is _failover_log:
         rollback, log = record["rollback_seqno"], record["failover_log"]
         if log:
@@ -583,6 +586,10 @@ def _stream_request(message: Message) -> str:
     return _request_text(_field_values(message), _words(message, "flags"), _text_value(message))
 
 
+def _control(message: Message) -> str:
+    return f"= {_text_value(message)}"
+
+
 def _request_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
     if batch.decoded.value.size[index] > 0:
         return None
@@ -742,7 +749,7 @@ STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, False, Opcode.DCP_SNAPSHOT_MARKER): _MARKER,
     (False, False, Opcode.DCP_SET_VBUCKET_STATE): Story((WordField("state"),)),
     (False, False, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT): Story((NumberField("ack_bytes", "bytes"),)),
-    (False, False, Opcode.DCP_CONTROL): lambda message: "= " + _text_value(message),
+    (False, False, Opcode.DCP_CONTROL): _control,
     (False, False, Opcode.DCP_SYSTEM_EVENT): _event,
     (False, False, Opcode.DCP_PREPARE): Story((WordField("durability_level"),)),
     (False, False, Opcode.DCP_OSO_SNAPSHOT): Story((WordField("flags"),)),

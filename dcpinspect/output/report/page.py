@@ -271,7 +271,9 @@ def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
                     for row, number in enumerate(first_rows.values("vbucket"))
                     if number in linked
                 }
-            table = with_frames(first_rows.arrow(read_columns(first_rows, title)), contents.source)
+            # connections say their file for all tables
+            names = read_columns(first_rows, title, is_of_one_file=title != "connections")
+            table = with_frames(first_rows.arrow(names), contents.source)
             yield _table(title, table, links)
     heading, *rows = direction_cells(contents.coverage)
     if rows:

@@ -123,7 +123,9 @@ def _table(title: str, records: Records, contents: Contents) -> list[str]:
     """Returns the first of these rows of a table, with the columns that people read first."""
     if not len(records):
         return []
-    table = with_frames(records.head(_ROWS).arrow(read_columns(records, title)), contents.source)
+    # connections say their file for all tables
+    columns = read_columns(records, title, is_of_one_file=title != "connections")
+    table = with_frames(records.head(_ROWS).arrow(columns), contents.source)
     hidden = {*hidden_columns(table, FIRST[title], _ROW)}.difference(SENTENCES)
     names = [name for name in table.schema.names if name not in hidden]
     texts = table_texts(table.select(names))
