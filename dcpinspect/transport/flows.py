@@ -83,13 +83,9 @@ def acked_of(tables: TransportTables, connection: int) -> tuple[int, int]:
     flows = int(tables.connections[connection - 1].flows)
     if flows > 0:
         return int(tables.flows[flows].acked_to), int(tables.flows[flows + 1].acked_to)
-    packed_sizes = [
-        (-1 - flows) >> direction * ASIDE_BITS & (1 << ASIDE_BITS) - 1 if flows < 0 else 0
-        for direction in range(2)
-    ]
-    return packed_sizes[0] // 2 * (packed_sizes[0] & 1), packed_sizes[1] // 2 * (
-        packed_sizes[1] & 1
-    )
+    aside = -1 - flows if flows < 0 else 0
+    client, server = aside & (1 << ASIDE_BITS) - 1, aside >> ASIDE_BITS & (1 << ASIDE_BITS) - 1
+    return client // 2 * (client & 1), server // 2 * (server & 1)
 
 
 @kernel_function

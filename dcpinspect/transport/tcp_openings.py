@@ -30,37 +30,17 @@ _IS_OPEN, _UNANSWERED, _REFUSED, _SILENT = range(4)
 UNANSWERED, REFUSED, SILENT = "unanswered", "refused", "silent"
 OPENINGS = ("", UNANSWERED, REFUSED, SILENT)
 """What came of a connection. The last one: it was opened and closed, and nobody said a byte."""
-_PROHIBITED = "administratively-prohibited"
-_CODES = {
-    **{
-        0: "net-unreachable",
-        1: "host-unreachable",
-        2: "protocol-unreachable",
-        3: "port-unreachable",
-        6: "net-unreachable",
-    },
-    **{
-        7: "host-unreachable",
-        9: _PROHIBITED,
-        10: _PROHIBITED,
-        11: "net-unreachable",
-        12: "host-unreachable",
-        13: _PROHIBITED,
-    },
-    TIME_EXCEEDED: "time-exceeded",
-    **{
-        OF_IPV6 + 0: "net-unreachable",
-        OF_IPV6 + 1: _PROHIBITED,
-        OF_IPV6 + 3: "host-unreachable",
-        OF_IPV6 + 4: "port-unreachable",
-    },
-    **{
-        OF_IPV6 + 5: _PROHIBITED,
-        OF_IPV6 + 6: "net-unreachable",
-        OF_IPV6 + TIME_EXCEEDED: "time-exceeded",
-    },
+_ERROR_CODES = {
+    "net-unreachable": (0, 6, 11, OF_IPV6 + 0, OF_IPV6 + 6),
+    "host-unreachable": (1, 7, 12, OF_IPV6 + 3),
+    "protocol-unreachable": (2,),
+    "port-unreachable": (3, OF_IPV6 + 4),
+    "administratively-prohibited": (9, 10, 13, OF_IPV6 + 1, OF_IPV6 + 5),
+    "time-exceeded": (TIME_EXCEEDED, OF_IPV6 + TIME_EXCEEDED),
 }
-ERRORS = tuple(dict.fromkeys(_CODES.values()))
+"""What ICMP says, by the codes of IPv4 and IPv6."""
+_CODES = {code: error for error, codes in _ERROR_CODES.items() for code in codes}
+ERRORS = tuple(_ERROR_CODES)
 OTHER_ERROR = "destination-unreachable"
 PATIENCE_NS = 2_000_000_000
 """A SYN that was sent once waits so long for its answer before that is missed; one that was sent

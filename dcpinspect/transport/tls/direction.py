@@ -37,7 +37,7 @@ from dcpinspect.transport.tls.handshake import (
     hello_of,
 )
 from dcpinspect.transport.tls.key_search import outward
-from dcpinspect.transport.tls.suites import Protection, Suite, Tls13
+from dcpinspect.transport.tls.suites import OpenedRecord, Protection, Suite, Tls13
 from dcpinspect.transport.tls.tls_records import (
     ALERT,
     ANY_RECORD,
@@ -49,6 +49,7 @@ from dcpinspect.transport.tls.tls_records import (
     RECORD,
     TLS12,
     TLS13,
+    record_end,
     whole_records,
 )
 
@@ -183,11 +184,7 @@ class TlsDirection:
         run = self._runs[0]
         data = run.data
         while self._hello_at + HEADER <= len(data) and data[self._hello_at] in self._in_plain:
-            end = (
-                self._hello_at
-                + HEADER
-                + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
-            )
+            end = record_end(data, self._hello_at)
             if end > len(data):
                 return
             if data[self._hello_at] == ALERT and end == self._hello_at + HEADER + 2:
@@ -313,15 +310,11 @@ class TlsDirection:
             record_start = run.at
             if record_start + HEADER > len(data):
                 return
-            if (
-                not RECORD.match(data, record_start)
-                or (size := int.from_bytes(data[record_start + 3 : record_start + 5], "big"))
-                > MOST_RECORD - HEADER
-            ):
+            end = record_end(data, record_start)
+            if not RECORD.match(data, record_start) or end - record_start > MOST_RECORD:
                 self.is_lost = True
                 self._reader.lose()
                 continue
-            end = record_start + HEADER + size
             if end > len(data):
                 if not is_last:
                     self._next_record = run.start + end
@@ -343,13 +336,7 @@ class TlsDirection:
             self._count(record, offset)
             return True
         opened_record = self._chain[self._place].open(self._sequence, record)
-        if opened_record is None:
-            opened_record = self._try(record, offset)
-            if opened_record is None:
-                return False
-        self._sequence += 1
-        self._take_record(opened_record[0], opened_record[1], record, offset)
-        return True
+        return self._take_record(opened_record or self._try(record, offset), record, offset)
 
     def _open_plain(self, kind: int, record: bytes, offset: int) -> bool:
         """Takes a record before keys are in use."""
@@ -363,12 +350,7 @@ class TlsDirection:
             self._count(record, offset)
             return True
         if self._suite.version == TLS12 and (kind == APPLICATION or self.is_lost):
-            opened_record = self._try(record, offset)
-            if opened_record is None:
-                return False
-            self._sequence += 1
-            self._take_record(opened_record[0], opened_record[1], record, offset)
-            return True
+            return self._take_record(self._try(record, offset), record, offset)
         if kind == ALERT and len(record) == HEADER + 2 and not self._has_told:
             self._alert(record[HEADER:])
         self._count(record, offset)
@@ -379,7 +361,7 @@ class TlsDirection:
         self._records.opened += 1
         self._records.overhead += len(record)
 
-    def _try(self, record: bytes, offset: int) -> tuple[int, bytes] | None:
+    def _try(self, record: bytes, offset: int) -> OpenedRecord | None:
         """Tries other sequence numbers, and keys that may have come into use, after a loss; sets
         both if they fit.
         """
@@ -443,9 +425,12 @@ class TlsDirection:
                 return ahead
         return None
 
-    def _take_record(self, kind: int, plain: bytes, record: bytes, offset: int) -> None:
-        """Takes a record that was opened."""
-        records = self._records
+    def _take_record(self, opened: OpenedRecord | None, record: bytes, offset: int) -> bool:
+        """Takes a record that was opened; returns False for one that no key opens."""
+        if opened is None:
+            return False
+        (kind, plain), records = opened, self._records
+        self._sequence += 1
         records.opened += 1
         self._sealed += 1
         self._sizes += len(record)
@@ -468,7 +453,7 @@ class TlsDirection:
                     )
                 )
                 self._offset += len(plain)
-            return
+            return True
         records.overhead += len(record)
         if kind == ALERT and len(plain) == 2:
             self._alert(plain)
@@ -489,6 +474,7 @@ class TlsDirection:
             self._chain[self._place], Tls13
         ):  # in TLS 1.3 it means nothing
             self.wants_keys = True
+        return True
 
     def _handshake(self, kind: int, body: bytes) -> None:
         if (
@@ -598,9 +584,8 @@ class TlsDirection:
             if offset + HEADER > len(data):
                 self._step(run, offset)
                 return False
-            size = int.from_bytes(data[offset + 3 : offset + 5], "big")
-            end = offset + HEADER + size
-            if not self._suite.overhead <= size <= MOST_RECORD - HEADER:
+            end = record_end(data, offset)
+            if not HEADER + self._suite.overhead <= end - offset <= MOST_RECORD:
                 offset += 1
                 continue
             if end > len(data):
@@ -619,11 +604,9 @@ class TlsDirection:
             opened_record = self._try(record, run.start + offset)
             if opened_record is not None:
                 self._records.overhead += offset - run.at
-                self._sequence += 1
                 run.at = end
                 self.is_lost = False
-                self._take_record(opened_record[0], opened_record[1], record, run.start + offset)
-                return True
+                return self._take_record(opened_record, record, run.start + offset)
             self._lost_bytes, self._lost_records = before
             offset += 1
 

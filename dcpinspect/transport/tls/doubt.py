@@ -21,6 +21,7 @@ from dcpinspect.transport.tls.tls_records import (
     HEADER,
     MOST_RECORD,
     RECORD,
+    record_end,
 )
 
 _MOST_HEAD = 2 * MOST_RECORD
@@ -238,10 +239,10 @@ def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[in
 
 def _proof(data: bytes, offset: int, base: int, edges: set[int]) -> int | None:
     """Returns where the bytes end that show a record at this place; None if there is no record."""
-    start, size = base + offset, int.from_bytes(data[offset + 3 : offset + HEADER], "big")
-    if offset + HEADER > len(data) or size > MOST_RECORD - HEADER:
+    start, end = base + offset, record_end(data, offset)
+    if offset + HEADER > len(data) or end - offset > MOST_RECORD:
         return None
-    offset += HEADER + size
+    offset = end
     if offset <= len(data) and not start and offset in edges:
         return offset
     if offset + HEADER > len(data) or not RECORD.match(data, offset) or data[offset + 3] >= 0x49:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Literal, Protocol
 
@@ -77,36 +78,25 @@ def _suites() -> dict[int, Suite]:
         0x1304: Suite("TLS_AES_128_CCM_SHA256", TLS13, "ccm", 16, "sha256"),
         0x1305: Suite("TLS_AES_128_CCM_8_SHA256", TLS13, "ccm8", 16, "sha256"),
     }
-    for name, number in (
-        ("RSA", 0x009C), ("DHE_RSA", 0x009E), ("ECDHE_ECDSA", 0xC02B), ("ECDHE_RSA", 0xC02F),
-    ):  # fmt: skip
-        suites[number] = Suite(f"TLS_{name}_WITH_AES_128_GCM_SHA256", TLS12, "gcm", 16, "sha256")
-        suites[number + 1] = Suite(
-            f"TLS_{name}_WITH_AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384"
-        )
-    for name, number in (("ECDHE_RSA", 0xCCA8), ("ECDHE_ECDSA", 0xCCA9), ("DHE_RSA", 0xCCAA)):
-        suites[number] = Suite(
-            f"TLS_{name}_WITH_CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256"
-        )
-    for name, small, large, small2, large2 in (
-        ("RSA", 0x002F, 0x0035, 0x003C, 0x003D),
-        ("DHE_RSA", 0x0033, 0x0039, 0x0067, 0x006B),
-        ("ECDHE_ECDSA", 0xC009, 0xC00A, 0xC023, 0xC024),
-        ("ECDHE_RSA", 0xC013, 0xC014, 0xC027, 0xC028),
+    for name, *numbers in (
+        ("RSA", 0x009C, 0x009D, 0, 0x002F, 0x0035, 0x003C, 0x003D),
+        ("DHE_RSA", 0x009E, 0x009F, 0xCCAA, 0x0033, 0x0039, 0x0067, 0x006B),
+        ("ECDHE_ECDSA", 0xC02B, 0xC02C, 0xCCA9, 0xC009, 0xC00A, 0xC023, 0xC024),
+        ("ECDHE_RSA", 0xC02F, 0xC030, 0xCCA8, 0xC013, 0xC014, 0xC027, 0xC028),
     ):
-        suites[small] = Suite(
-            f"TLS_{name}_WITH_AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1"
-        )
-        suites[large] = Suite(
-            f"TLS_{name}_WITH_AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1"
-        )
-        suites[small2] = Suite(
-            f"TLS_{name}_WITH_AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256"
-        )
         last = "sha384" if name.startswith("EC") else "sha256"
-        suites[large2] = Suite(
-            f"TLS_{name}_WITH_AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last
+        ciphers = (
+            Suite("AES_128_GCM_SHA256", TLS12, "gcm", 16, "sha256"),
+            Suite("AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384"),
+            Suite("CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256"),
+            Suite("AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1"),
+            Suite("AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1"),
+            Suite("AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256"),
+            Suite(f"AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last),
         )
+        for number, cipher in zip(numbers, ciphers, strict=True):
+            if number:  # the key exchange has this cipher
+                suites[number] = replace(cipher, name=f"TLS_{name}_WITH_{cipher.name}")
     return suites
 
 

@@ -14,6 +14,11 @@ RECORD = re.compile(rb"[\x14-\x17]\x03[\x01-\x03]")
 ANY_RECORD = re.compile(rb"[\x15-\x17]\x03\x03")
 
 
+def record_end(data: bytes | bytearray, start: int) -> int:
+    """Returns where a record ends whose header begins at a place, as the header says it."""
+    return start + HEADER + int.from_bytes(data[start + 3 : start + HEADER], "big")
+
+
 def whole_records(data: bytearray) -> list[tuple[int, int]]:
     """Returns start and end of the whole records of application data in a row of records: the first
     row that reaches the end of the data.
@@ -28,11 +33,7 @@ def whole_records(data: bytearray) -> list[tuple[int, int]]:
             and record_start + HEADER <= len(data)
         ):
             seen.add(record_start)
-            end = (
-                record_start
-                + HEADER
-                + int.from_bytes(data[record_start + 3 : record_start + 5], "big")
-            )
+            end = record_end(data, record_start)
             if end - record_start > MOST_RECORD:
                 break
             if (
