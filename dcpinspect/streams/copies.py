@@ -219,10 +219,8 @@ class Copies(Portable):
         for reading, new_numbers in zip(readings, connections, strict=True):
             count = min(len(new_numbers), len(reading.messages))
             copies.messages[new_numbers[:count]] = reading.messages[:count]
-            for direction in (0, 1):
-                copies._levels[2 * new_numbers[:count] + direction] = reading._levels[
-                    direction : 2 * count : 2
-                ]
+            ways = reading._levels[: 2 * count].reshape(-1, 2)
+            copies._levels.reshape(-1, 2)[new_numbers[:count]] = ways
             samples = KeptMessages(reading._settle().array.copy())
             samples.way = 2 * new_numbers[samples.way // 2] + samples.way % 2
             joined.append(samples)
@@ -262,11 +260,8 @@ class Copies(Portable):
         key = (id(samples), *links)
         if self._known_copies[0] != key:
             most = 2 * (1 + max(link.number for link in links))
-            self._levels = (
-                grown(self._levels, most, self._least_level)
-                if most > len(self._levels)
-                else self._levels
-            )
+            if most > len(self._levels):
+                self._levels = grown(self._levels, most, self._least_level)
             ends_by_seq = defaultdict[tuple[int, int], set[tuple[str, str]]](set)
             for link in filter(_has_handshake, links):
                 ends_by_seq[link.first_seq].add((link.client, link.server))
@@ -617,11 +612,8 @@ def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Compa
             is_at_same
         ) >= _SURE * len(is_at_same):
             # of headers that come twice, each of the two may lack another one
-            first, second, is_at_same = (
-                first[is_at_same],
-                second[is_at_same],
-                is_at_same[is_at_same],
-            )
+            first, second = first[is_at_same], second[is_at_same]
+            is_at_same = is_at_same[is_at_same]
         is_translated &= bool(is_at_same.all())
         delays.append(second.time - first.time)
     begins = links[1].first_ns - links[0].first_ns

@@ -610,11 +610,6 @@ class Tracker(Portable):
         ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
         """
         state, tables = self.state, self.state.known_tables
-        self._comparisons = {
-            gap: comparison
-            for gap, comparison in self._comparisons.items()
-            if streams[comparison.stream]
-        }
         self._left.forget(streams)
         state.unmeet(connections)
         staying = {
@@ -637,19 +632,16 @@ class Tracker(Portable):
         gaps, streams = numbers["gaps"], numbers.get("streams")
         self._comparisons = {
             int(gaps[gap]): comparison
+            if streams is None
+            else replace(comparison, stream=int(streams[comparison.stream]))
             for gap, comparison in self._comparisons.items()
-            if gaps[gap] >= 0
+            if gaps[gap] >= 0 and (streams is None or streams[comparison.stream] >= 0)
         }
         self._out_of_order.renumber(numbers["snapshots"])
         if self.contents is not None:
             self.contents.renumber(streams, numbers["snapshots"])
-        if streams is not None:
-            self._comparisons = {
-                gap: replace(comparison, stream=int(streams[comparison.stream]))
-                for gap, comparison in self._comparisons.items()
-            }
-            if self.histories is not None:
-                self.histories.renumber(streams)
+        if streams is not None and self.histories is not None:
+            self.histories.renumber(streams)
 
     def _settle(self, recent: RecentEvents) -> None:
         """Keeps what events tell of gaps and histories before these events are forgotten."""
