@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
+from dcpinspect.protocol.fields import Field, MessageSide
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
+from dcpinspect.protocol.layout_text import fields
 from dcpinspect.protocol.message import Severity
 
 ESCAPE = 15
@@ -45,64 +46,60 @@ class Frame:
 
 STREAM_ID = 2
 
+_LEVELS = {"levels": {"values": DURABILITY_LEVELS}}
+
 REQUEST_FRAMES = {
     0: FrameSpec("barrier", "execute alone, in order", (0,)),
     1: FrameSpec(
         "durability",
         "how far a write must get before it is answered",
         (1, 3),
-        (
-            Field("level", 0, FieldKind.U8, "durability level", values=DURABILITY_LEVELS),
-            Field("timeout_ms", 1, FieldKind.U16, "milliseconds; 0 and 65535 are reserved"),
+        fields(
+            """
+            level u8 &levels: durability level
+            timeout_ms u16: milliseconds; 0 and 65535 are reserved
+            """,
+            _LEVELS,
         ),
     ),
-    2: FrameSpec(
+    STREAM_ID: FrameSpec(
         "stream_id",
         "DCP stream-id",
         (2,),
-        (Field("sid", 0, FieldKind.U16, "stream-id, 1 to 65535", values={0: "no stream-id is 0"}),),
+        fields("sid u16 [0 no stream-id is 0]: stream-id, 1 to 65535"),
     ),
     3: FrameSpec("open_tracing", "trace context of a 6.5 prototype", None),
     4: FrameSpec(
         "impersonate_user",
         "act for this user",
         None,
-        (Field("user", 0, FieldKind.TEXT, "user name; a leading ^ means the external domain"),),
+        fields("user text: user name; a leading ^ means the external domain"),
     ),
     5: FrameSpec("preserve_ttl", "keep the expiry that the document has", (0,)),
     6: FrameSpec(
         "impersonate_extra_privilege",
         "a privilege to add while acting for a user",
         None,
-        (Field("privilege", 0, FieldKind.TEXT, "name of the privilege"),),
+        fields("privilege text: name of the privilege"),
     ),
     7: FrameSpec(
         "impersonate_auth_token",
         "act for the user of a token (8.5)",
         (2,),
-        (Field("token_id", 0, FieldKind.U16, "id of the token"),),
+        fields("token_id u16: id of the token"),
     ),
 }
 
 RESPONSE_FRAMES = {
-    0: FrameSpec(
-        "server_duration",
-        "time from receiving to sending",
-        (2,),
-        (Field("server_duration", 0, FieldKind.U16, "n^1.74 / 2 microseconds"),),
-    ),
-    1: FrameSpec(
-        "read_units", "read units used", (2,), (Field("read_units", 0, FieldKind.U16, "units"),)
-    ),
-    2: FrameSpec(
-        "write_units", "write units used", (2,), (Field("write_units", 0, FieldKind.U16, "units"),)
-    ),
-    3: FrameSpec(
-        "throttle_duration",
-        "time the request was held back",
-        (2,),
-        (Field("throttle_duration", 0, FieldKind.U16, "n^1.74 / 2 microseconds"),),
-    ),
+    number: FrameSpec(name, doc, (2,), fields(f"{name} u16: {unit}"))
+    for number, (name, doc, unit) in enumerate(
+        (
+            ("server_duration", "time from receiving to sending", "n^1.74 / 2 microseconds"),
+            ("read_units", "read units used", "units"),
+            ("write_units", "write units used", "units"),
+            ("throttle_duration", "time the request was held back", "n^1.74 / 2 microseconds"),
+        )
+    )
 }
 
 DURATIONS = frozenset({"server_duration", "throttle_duration"})

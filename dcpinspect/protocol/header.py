@@ -7,12 +7,14 @@ responses.
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from enum import IntEnum
+from functools import cache
 from struct import Struct
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.datatype import DATATYPE_BITS
-from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
+from dcpinspect.protocol.fields import Field, MessageSide
 
 HEADER_SIZE = 24
 
@@ -96,106 +98,49 @@ def decode_header(data: bytes | memoryview) -> Header:
 
     Raises ``struct.error`` if there are fewer than 24 bytes.
     """
-    magic, opcode, key_size, extras_size, datatype, specific, body_size, opaque, cas = (
-        _STRUCT.unpack_from(data)
-    )
+    magic, opcode, key_size, *numbers = _STRUCT.unpack_from(data)
     framing_size = 0
     if magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE):
         framing_size, key_size = key_size >> 8, key_size & 0xFF
-    return Header(
-        magic,
-        opcode,
-        framing_size,
-        key_size,
-        extras_size,
-        datatype,
-        specific,
-        body_size,
-        opaque,
-        cas,
-    )
+    return Header(magic, opcode, framing_size, key_size, *numbers)
 
 
 def encode_header(header: Header) -> bytes:
     """Returns the 24 bytes of a header; the way back from ``decode_header``."""
-    key_size = header.framing_size << 8 | header.key_size if header.is_flex else header.key_size
+    magic, opcode, framing_size, key_size, *numbers = astuple(header)
     return _STRUCT.pack(
-        header.magic,
-        header.opcode,
-        key_size,
-        header.extras_size,
-        header.datatype,
-        header.specific,
-        header.body_size,
-        header.opaque,
-        header.cas,
+        magic, opcode, framing_size << 8 | key_size if header.is_flex else key_size, *numbers
     )
 
 
+@cache
 def header_fields(magic: int) -> tuple[Field, ...]:
     """Returns the rows of a field table for a message's header with this magic byte."""
-    return _FIELDS[magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE)][
-        magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
-    ]
+    from dcpinspect.protocol.layout_text import fields  # deferred: most readers have no table
+
+    is_flex = magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE)
+    is_response = magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
+    members = {
+        "magics": {"values": {int(magic): doc for magic, doc in MAGIC_DOCS.items()}},
+        "bits": {"flags": DATATYPE_BITS},
+    }
+    lengths, specific = _FLEX if is_flex else _CLASSIC, _RESPONSE if is_response else _REQUEST
+    return fields("\n".join((_START, lengths, _MIDDLE, specific, _END)), members)
 
 
-_START = (
-    Field(
-        "magic",
-        0,
-        FieldKind.U8,
-        "what the message is",
-        "Magic",
-        values={int(magic): doc for magic, doc in MAGIC_DOCS.items()},
-    ),
-    Field("opcode", 1, FieldKind.COMMAND, "command; the magic chooses the table", "Opcode"),
-)
-_CLASSIC = (Field("key_length", 2, FieldKind.U16, "bytes of the key", "Key length"),)
-_FLEX = (
-    Field(
-        "framing_extras_length",
-        2,
-        FieldKind.U8,
-        "bytes of framing extras, before the extras",
-        "Framing length",
-    ),
-    Field("key_length", 3, FieldKind.U8, "bytes of the key", "Key length"),
-)
-_MIDDLE = (
-    Field("extras_length", 4, FieldKind.U8, "bytes of the extras", "Extra length"),
-    Field(
-        "datatype",
-        5,
-        FieldKind.U8,
-        "what the value is wrapped in",
-        "Data type",
-        flags=DATATYPE_BITS,
-    ),
-)
-_REQUEST = (Field("vbucket", 6, FieldKind.U16, "vbucket of the message", "Vbucket"),)
-_RESPONSE = (
-    Field(
-        "status", 6, FieldKind.STATUS, "outcome; a response does not repeat the vbucket", "Status"
-    ),
-)
-_END = (
-    Field(
-        "total_body_length",
-        8,
-        FieldKind.U32,
-        "bytes after the header: framing extras, extras, key, value",
-        "Total body",
-    ),
-    Field(
-        "opaque",
-        12,
-        FieldKind.OPAQUE,
-        "four bytes that a response copies from its request",
-        "Opaque",
-    ),
-    Field("cas", 16, FieldKind.CAS, "version of the document, a hybrid logical clock", "CAS"),
-)
-_FIELDS = tuple(
-    tuple((*_START, *length, *_MIDDLE, *specific, *_END) for specific in (_REQUEST, _RESPONSE))
-    for length in (_CLASSIC, _FLEX)
-)
+_START = """
+magic u8 (Magic) &magics: what the message is
+opcode command (Opcode): command; the magic chooses the table"""
+_CLASSIC = "key_length u16 (Key length): bytes of the key"
+_FLEX = """
+framing_extras_length u8 (Framing length): bytes of framing extras, before the extras
+key_length u8 (Key length): bytes of the key"""
+_MIDDLE = """
+extras_length u8 (Extra length): bytes of the extras
+datatype u8 (Data type) &bits: what the value is wrapped in"""
+_REQUEST = "vbucket u16 (Vbucket): vbucket of the message"
+_RESPONSE = "status status (Status): outcome; a response does not repeat the vbucket"
+_END = """
+total_body_length u32 (Total body): bytes after the header: framing extras, extras, key, value
+opaque opaque (Opaque): four bytes that a response copies from its request
+cas cas (CAS): version of the document, a hybrid logical clock"""
