@@ -33,7 +33,7 @@ files, one on a line.
 """
 TYPES = {"octets": "u1", "uint8": "u1", "int32": "i4", "int64": "i8", "uint64": "u8"}
 _NAMES = {*TYPES, "boolean"}
-_PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
+_PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|(?=\))|$)")
 
 _SHOWN = 120
 """Number of columns of an error that a line repeats."""
@@ -191,27 +191,19 @@ def parse_signature(
     ``octets`` stands for a one-dimensional uint8 array that is only read, a name in ``names`` for
     its ``Tables``. Raises ``ValueError`` for anything else.
     """
-    match = re.fullmatch(r"(int64|void)\((.*)\)", text)
-    parameters, offset = [], 0
-    while match and offset < len(match[2]):
-        parameter_match = _PARAMETER.match(match[2], offset)
-        if parameter_match is None:
-            match = None
-            break
-        name, brackets = parameter_match[1], parameter_match[2]
-        if name not in _NAMES:
-            tables = names.get(name)
-            if brackets or not (isinstance(tables, type) and issubclass(tables, Tables)):
-                match = None
-                break
-            parameters.append(Parameter(name, 0, is_read_only=False, tables=tables))
-            offset = parameter_match.end()
-            continue
-        dimensions = brackets.count(":,") + 1 if brackets else int(name == "octets")
-        parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
-        offset = parameter_match.end()
+    match = re.fullmatch(rf"(int64|void)\(((?:{_PARAMETER.pattern})*)\)", text)
     if match is None:
         raise ValueError(f"{text!r} is no signature of a kernel")
+    parameters = []
+    for name, brackets, _ in _PARAMETER.findall(match[2]):
+        if name in _NAMES:
+            dimensions = brackets.count(":,") + 1 if brackets else int(name == "octets")
+            parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
+            continue
+        tables = names.get(name)
+        if brackets or not (isinstance(tables, type) and issubclass(tables, Tables)):
+            raise ValueError(f"{text!r} is no signature of a kernel")
+        parameters.append(Parameter(name, 0, is_read_only=False, tables=tables))
     return match[1], tuple(parameters)
 
 

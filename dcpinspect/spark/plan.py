@@ -160,21 +160,16 @@ def _last_ns(unit: ReadUnit) -> int:
 
 def _ordered(units: Sequence[ReadUnit]) -> dict[str, list[ReadUnit]]:
     """Returns the units of every point in their order."""
-    units_of_point: dict[str, list[ReadUnit]] = {}
-    for point in dict.fromkeys(unit_read.unit.point for unit_read in units):
-        reading_of_unit = {
-            id(unit_read.unit): unit_read for unit_read in units if unit_read.unit.point == point
-        }
-        units_of_point[point] = [
-            reading_of_unit[id(unit)]
-            for unit in in_order(
-                [
-                    (unit_read.unit, unit_read.report.first_ns)
-                    for unit_read in reading_of_unit.values()
-                ]
-            )
+    readings: dict[str, dict[int, ReadUnit]] = {}
+    for unit_read in units:
+        readings.setdefault(unit_read.unit.point, {})[id(unit_read.unit)] = unit_read
+    return {
+        point: [
+            of_unit[id(unit)]
+            for unit in in_order([(one.unit, one.report.first_ns) for one in of_unit.values()])
         ]
-    return units_of_point
+        for point, of_unit in readings.items()
+    }
 
 
 def _by_time(ordered: Mapping[str, Sequence[ReadUnit]]) -> list[ReadUnit]:

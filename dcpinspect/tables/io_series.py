@@ -63,16 +63,19 @@ class Intervals:
         since = batch.time_ns[rows] - batch.origin_ns
         while self._is_chosen and self._reach(since) > 10 * ROWS:
             self._coarsen(10)
-        span = since // self._unit_ns
-        keys, key_index = np.unique(
-            np.concatenate((self._keys, span * _CODES + command)), return_inverse=True
-        )
-        if len(keys) > MOST:
-            raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
-        sums = np.zeros((len(keys), 2), np.int64)
         new = np.stack((np.ones(len(rows), np.int64), batch.length[rows]), axis=1)
-        np.add.at(sums, key_index.reshape(-1), np.concatenate((self._sums, new)))
-        self._keys, self._sums = keys, sums
+        self._add_up(
+            np.concatenate((self._keys, since // self._unit_ns * _CODES + command)),
+            np.concatenate((self._sums, new)),
+        )
+
+    def _add_up(self, keys: IntArray, sums: IntArray) -> None:
+        """Takes these counts, which may have several rows of one key."""
+        self._keys, key_index = np.unique(keys, return_inverse=True)
+        if len(self._keys) > MOST:
+            raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
+        self._sums = np.zeros((len(self._keys), 2), np.int64)
+        np.add.at(self._sums, key_index.reshape(-1), sums)
 
     @property
     def messages(self) -> int:
@@ -99,10 +102,7 @@ class Intervals:
         """Makes each span ``times`` as long."""
         self._unit_ns *= times
         spans, commands = self._keys // _CODES // times, self._keys % _CODES
-        self._keys, key_index = np.unique(spans * _CODES + commands, return_inverse=True)
-        sums = np.zeros((len(self._keys), 2), np.int64)
-        np.add.at(sums, key_index.reshape(-1), self._sums)
-        self._sums = sums
+        self._add_up(spans * _CODES + commands, self._sums)
 
     def records(self) -> Records:
         """Returns the counts in order of time."""

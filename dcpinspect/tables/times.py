@@ -66,16 +66,12 @@ def moment(text: str, option: str) -> Moment:
     """Parses the value of ``option``. Raises UsageError."""
     span = _SPAN.fullmatch(text.strip())
     if span is not None:
-        sign, whole_units, fraction, unit = span.groups()
-        size = _UNITS[unit or "s"]
-        ns = int(whole_units) * size + int((fraction or "0").ljust(9, "0")) * size // 10**9
-        if ns <= _GREATEST:
+        sign, whole_units, _, unit = span.groups()
+        if (ns := _length(span)) <= _GREATEST:
             if sign == "-":
                 return Moment("end", -ns)
-            return Moment(
-                "epoch" if unit is None and not sign and int(whole_units) >= _EPOCH_S else "start",
-                ns,
-            )
+            is_epoch = unit is None and not sign and int(whole_units) >= _EPOCH_S
+            return Moment("epoch" if is_epoch else "start", ns)
     elif _CLOCK.fullmatch(text.strip()):
         if (time_ns := nanoseconds(f"1970-01-01 {text.strip()}")) is not None:
             return Moment("midnight", time_ns)
@@ -95,11 +91,16 @@ def length(text: str, option: str, example: str = "30s or 10m", *, with_unit: bo
     """
     span = _SPAN.fullmatch(text.strip())
     if span is not None and not span[1] and (span[4] or not with_unit):
-        size = _UNITS[span[4] or "s"]
-        ns = int(span[2]) * size + int((span[3] or "0").ljust(9, "0")) * size // 10**9
+        ns = _length(span)
         if ns <= _GREATEST:
             return ns
     raise UsageError(f"{option} {clip(escape(text), 40)}: write a length of time, as in {example}")
+
+
+def _length(span: re.Match[str]) -> int:
+    """Returns the nanoseconds of a span, whatever its sign."""
+    size = _UNITS[span[4] or "s"]
+    return int(span[2]) * size + int((span[3] or "0").ljust(9, "0")) * size // 10**9
 
 
 @dataclass(frozen=True, slots=True)
