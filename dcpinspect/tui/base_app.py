@@ -53,8 +53,7 @@ _ASK_BACKGROUND = "\x1b]11;?\x1b\\"
 _BACKGROUND = re.compile(
     r"\x1b\]11;rgba?:([\da-fA-F]+)/([\da-fA-F]+)/([\da-fA-F]+)[^\a\x1b]*(?:\a|\x1b\\)", re.ASCII
 )
-_PART = re.compile(r"\x1b\]1(?:1(?:;[rgba:/\da-fA-F]{,28})?)?\x1b?\Z")
-"""What may be the first part of an answer."""
+_FIRST_PART = re.compile(r"\x1b\]1(?:1(?:;[rgba:/\da-fA-F]{,28})?)?\x1b?\Z")
 
 
 class TypeAhead:
@@ -259,7 +258,7 @@ def _terminal_decoder(
             shares = [int(part, 16) / (16 ** len(part) - 1) for part in answer.groups()]
             tell(Color(*(round(255 * share) for share in shares)).brightness > 0.5)
             text = text[: answer.start()] + text[answer.end() :]
-        part = _PART.search(text)
+        part = _FIRST_PART.search(text)
         kept = part[0] if part else ""
         return text.removesuffix(kept)
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dcpinspect.tui.navigation import Navigation
 
 
-_LEAST_LIST = 4
-"""Least height of the list, with its title."""
 _AFTER = 3
 """Lines of the chosen evidence, and of the title above the text."""
 
@@ -80,7 +78,7 @@ class FindingsView(View):
         self.list.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         # the list has what it needs, at most half of the screen, and what the chosen evidence leaves
         most = min(self.app.size.height // 2 - 1, self.size.height - chosen - _AFTER)
-        self.list.styles.height = max(_LEAST_LIST, min(1 + self.list.lines, most))
+        self.list.styles.height = max(4, min(1 + self.list.lines, most))
 
         def scroll() -> None:
             seen = self._scrolled.scrollable_content_region.height

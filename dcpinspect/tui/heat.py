@@ -92,10 +92,6 @@ class Heat:
             sums[line] = self.counts[first : last + 1, : self.used].sum(axis=0, dtype=np.int64)
         return np.add.reduceat(sums, np.arange(0, self.used, together), axis=1)
 
-    def items_of(self, vbucket: int) -> int:
-        """Returns the number of items of a vbucket, also of those that no stream took."""
-        return int(self.counts[vbucket : vbucket + 1].sum())
-
     def feed(self, batch: MessageBatch) -> None:
         """Counts the next batch. Costs a sum over its events, and a step an item of cache transfers."""
         if not len(batch):

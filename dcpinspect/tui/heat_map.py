@@ -346,4 +346,11 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for sign in np.unique(self._signs[self._signs > 0]).tolist():
             letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
+        # beside a line, short words leave out what these letters say
+        for letter_of_state, paint, _, words in (
+            self.cells.entries(self._glyphs) if self.cells.has_few else ()
+        ):
+            if letter_of_state in "RE":
+                style = theme.style_of(self.app, paint) + Style(reverse=True, bold=True)
+                entries.append(Text.assemble((letter_of_state, style), f" before a vb: {words}"))
         return flowed(Text(), entries, width)

@@ -54,7 +54,8 @@ class OpenScreen(Dialog[Opening]):
     """Asks what to open next; Esc returns None. Keys go to the path, ↑ and ↓ to the list."""
 
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,ctrl+o,ctrl+c", "dismiss(None)", "Leave", priority=True),
+        Binding("escape", "leave", "Leave", priority=True),
+        Binding("ctrl+o,ctrl+c", "dismiss(None)", "Leave", priority=True),
         # without priority: what is typed comes first
         Binding("up", "move('up')"),
         Binding("down", "move('down')"),
@@ -104,8 +105,8 @@ class OpenScreen(Dialog[Opening]):
     @on(Input.Changed)
     def _offer(self) -> None:
         """Fills the list with what the typed text may mean; the cursor stays on its line."""
-        if self._path.value == "?":  # alone it is no path
-            self._path.value = ""
+        if self._path.value.endswith("?") and not any(self._made()):  # it is no path
+            self._path.value = self._path.value[:-1]
             self._show_hint(HELP, is_error=False)
         typed = self._path.value.strip()
         before, offers = self._target, [*self._made()]
@@ -170,6 +171,13 @@ class OpenScreen(Dialog[Opening]):
                 )
 
     # -- what was chosen
+
+    def action_leave(self) -> None:
+        """Closes the help, or leaves."""
+        if str(self._word.content) == HELP:
+            self._show_hint("")
+        else:
+            self.dismiss(None)
 
     def action_complete(self) -> None:
         """Writes the chosen file or folder into the path."""

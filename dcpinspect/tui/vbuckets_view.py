@@ -162,8 +162,9 @@ class VbucketsView(View):
                 if connection in row["connections"]
             ]
             # the bars have all items, from all connections
-            is_last = row is rows[-1] and results.connection is None
-            more = results.heat.items_of(number) - sum(map(_items, rows)) if is_last else 0
+            took = sum(each["items"] + (each["cached_items"] or 0) for each in rows)
+            came = int(results.heat.counts[number : number + 1].sum())
+            more = came - took if row is rows[-1] and results.connection is None else 0
             facts = _facts(row, max(filter(None, own), default=0), more)
             phrases = (Text(f"{name} {text}") for name, text in facts if text != "none")
             text_lines.append_text(flowed(Text(), phrases, width)).append("\n")
@@ -224,10 +225,6 @@ class VbucketsView(View):
         is_found = self.to_next(self.map, "vbucket with an error or a warning", back=back)
         if is_found and self.form == "heat":
             self.heat.move_to(self.map.vbucket)
-
-
-def _items(row: Mapping[str, Any]) -> int:
-    return int(row["items"] + (row["cached_items"] or 0))
 
 
 def _facts(row: Mapping[str, Any], greatest: int, more: int) -> Iterator[tuple[str, str]]:

@@ -82,6 +82,14 @@ def test_enter_on_a_letter_leads_to_what_it_stands_for() -> None:
     play(real_server("resume-lost"), scene, NARROW)
 
 
+def test_letters_before_a_vbucket_have_their_own_meaning_in_the_legend() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        assert "R rollback   R before a vb: ended after a rollback" in screen(app)
+
+    play("rollback.pcap", scene, NARROW)
+
+
 def test_what_is_at_the_cursor_is_spelt_out() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)

@@ -126,14 +126,23 @@ def test_a_capture_is_offered_once() -> None:
     assert opened(scene, remembering(str(SAMPLES / "orphans.pcap"))) is None
 
 
-def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
+def test_a_question_mark_helps_unless_it_is_part_of_a_path_and_esc_closes_the_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x?.pcap").write_bytes((SAMPLES / "orphans.pcap").read_bytes())
+    monkeypatch.chdir(tmp_path)
+
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         await pilot.press("question_mark")
         assert "An interface is captured live" in str(app.screen.query_one("#open-said").render())
+        await pilot.press("escape")
+        assert str(app.screen.query_one("#open-said").render()) == ""
         await pilot.press("x", "question_mark")
         assert app.screen.query_one(Input).value == "x?"
-        assert shown(app) == ["nothing here matches what is typed"]
-        await pilot.press("escape")
+        await pilot.press("question_mark")
+        assert app.screen.query_one(Input).value == "x?"
+        assert "An interface is captured live" in str(app.screen.query_one("#open-said").render())
+        await pilot.press("escape", "escape")
 
     assert opened(scene, Memory()) is None
 

@@ -44,6 +44,7 @@ _BLUE = PaletteColor("#6cb0f5", "#1864ab", "bright_blue")
 _TEAL = PaletteColor("#45d6b5", "#00694f", "bright_cyan")
 _YELLOW = PaletteColor("#e9c94a", "#7a5c00", "yellow")
 _ORANGE = PaletteColor("#f49b57", "#9c4100", "bright_yellow")
+_OLIVE = PaletteColor("#b9c46a", "#545f10", "bright_yellow")
 _RED = PaletteColor("#ff6b6b", "#b52424", "bright_red")
 _PURPLE = PaletteColor("#c9a0f5", "#7030b0", "magenta")
 _PINK = PaletteColor("#f78fc4", "#a01a62", "bright_magenta")
@@ -77,7 +78,7 @@ VERDICTS = {
     "starved-by-flow-control": _ORANGE,
     "stalled": _ORANGE,
     "rolled-back": _PURPLE,
-    "refused": _ORANGE,
+    "refused": _OLIVE,
     "never-answered": _RED,
     "never-opened": _RED,
 }
@@ -100,7 +101,7 @@ CAUSES = {
 SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
 """Colours of findings."""
 
-SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
+SNAPSHOTS = {"memory": _GREEN, "disk": _PALE, "oso": _PURPLE, "unknown": _GREY}
 """Colours of snapshots, by type."""
 
 CHARTS = {"bar": PaletteColor("#4a8fd9", "#2560a0", "blue")}

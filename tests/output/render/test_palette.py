@@ -28,6 +28,14 @@ def test_a_refusal_that_may_be_a_note_has_not_the_colour_of_errors() -> None:
     assert PAINTS["verdict-refused"] != PAINTS["severity-error"]
 
 
+def test_a_refusal_has_not_the_colour_of_a_stall_and_disk_snapshots_have_not_that_of_charts() -> (
+    None
+):
+    blues = {PAINTS[name] for name in ("chart-bar", "kind-marker")}
+    assert PAINTS["verdict-refused"] != PAINTS["verdict-stalled"]
+    assert PAINTS["snapshot-disk"] not in blues
+
+
 def test_what_is_harmless_has_not_the_colour_of_warnings_and_lost_seqnos_have_it() -> None:
     yellows = {PAINTS["severity-warning"].text, PAINTS["verdict-orphaned"].text}
     assert not yellows & {kind.text for kind in KINDS.values()}, "bold yellow may look bright"
