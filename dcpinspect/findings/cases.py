@@ -199,7 +199,9 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     listed = f": {ranges(several)}" if len(several) > 1 else ""
     # a second length of time would be taken for the first
     is_said = not first or _LENGTH.search(summary) is not None
-    time = "" if is_said else f" in {duration(last - first)}"
+    time = (
+        "" if is_said else f" in {duration(last - first)}" if last - first >= 1_000 else " at once"
+    )
     overs = {case.over for case in cases}
     advice = {case.next for case in cases}
     evidence, left_out = places_of(cases)

@@ -190,7 +190,11 @@ class Pauses(Watcher):
         message = f"the {name}'s TCP window is 0 for {duration(worst.time_ns)}: it takes no bytes"
         places = [event.place for event in events]
         places[:0] = [place.packet(worst.file, worst.frame, worst.since_ns) for place in places[:1]]
-        message += f"; its last message is of vbucket {events[-1].vbucket}" if events else ""
+        message += (
+            f"; the {other_side}'s last message is of vbucket {events[-1].vbucket}"
+            if events
+            else ""
+        )
         message += f"; {shut.times} times" if shut.times > 1 else ""
         ends = worst is last and not shut.is_over and link.closed in ("fin", "rst")
         if ends:

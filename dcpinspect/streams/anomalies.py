@@ -189,7 +189,7 @@ OUTSIDE_FILTER = _anomaly(
 )
 UNKNOWN_COLLECTION = _anomaly(
     "event-for-unknown-collection",
-    "no event created {0.collection} before its items from memory",
+    "no event created {0.collection} before the items from memory",
     seqnos="by_seqno",
     against="request",
 )

@@ -218,7 +218,13 @@ class OverviewView(View):
         self.map.display, self._legend.display = lines["map"] > 0, bool(lines["map"] and words)
         self.rate.display, self.connections.display = lines["chart"] > 0, lines["connections"] > 0
         has_list, has_all = lines["connections"] > 1, self.host.inspection.connection is None
-        hint = "; C shows them" if not has_list else "" if has_all else "; Esc shows all"
+        hint = (
+            f"; C shows {'it' if len(self._talks) == 1 else 'them'}"
+            if not has_list
+            else ""
+            if has_all
+            else "; Esc shows all"
+        )
         self.connections.entitle(f"{counted(len(self._talks), 'connection')}{hint}")
         self.connections.can_focus = has_list
         self._said.styles.max_height = lines["verdict"]

@@ -365,7 +365,7 @@ def test_a_collection_that_nobody_began_is_a_note_once() -> None:
     (found,) = findings(talk, rules=["event-for-unknown-collection"])
     assert (found.severity, found.message, found.count) == (
         "note",
-        "no event created collection 0x1f before its items from memory",
+        "no event created collection 0x1f before the items from memory",
         1,
     )
 

@@ -423,7 +423,7 @@ def test_a_reader_that_takes_nothing_to_the_end_is_an_error_of_all_vbuckets_that
         "open",
     )
     assert one.message.startswith(
-        "the client's TCP window is 0 for 60.0 s: it takes no bytes; its last message is of vbucket 7"
+        "the client's TCP window is 0 for 60.0 s: it takes no bytes; the server's last message is of vbucket 7"
     )
 
 
@@ -440,7 +440,7 @@ def test_a_reader_that_goes_on_later_is_a_warning_of_all_vbuckets_that_waited(
         "recovered",
     )
     assert one.message == (
-        "the client's TCP window is 0 for 20.0 s: it takes no bytes; its last message is of vbucket 8"
+        "the client's TCP window is 0 for 20.0 s: it takes no bytes; the server's last message is of vbucket 8"
     )
 
 

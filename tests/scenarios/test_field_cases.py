@@ -205,7 +205,7 @@ BELOW: dict[str, Case] = {
         [
             Expected(
                 *("tcp-window-zero", "error", "client"),
-                ["for 65.4 s: it takes no bytes; its last message is of vbucket 900"],
+                ["for 65.4 s: it takes no bytes; the server's last message is of vbucket 900"],
             )
         ]
     ),

@@ -131,6 +131,14 @@ def test_a_line_that_is_free_has_the_rest_of_a_sentence(
     play(capture, scene, NARROW)
 
 
+def test_one_connection_is_no_them() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        del pilot
+        assert "1 connection; C shows it" in screen(app)
+
+    play("upr.pcap", scene, NARROW)
+
+
 @pytest.mark.parametrize("capture", [SAMPLES / "tour.pcapng", real_server("6.0.5-dcp2")])
 def test_where_there_is_no_room_for_connections_their_number_and_key_are_shown(
     capture: Path,

@@ -132,3 +132,11 @@ def test_a_finding_is_when_it_began_on_a_timeline_and_on_charts() -> None:
             told = tracks_of(inspection, vbucket)
             for at, _ in told.found_at(1, "time"):
                 assert abs(time_ns - first_ns - at) < 1_000_000, "the answer, and its request"
+
+
+@pytest.mark.slow
+def test_a_snapshot_of_unknown_type_does_not_say_unknown_twice() -> None:
+    told = [
+        event.event.text for event in of("upr.pcap", 0).events if event.event.kind == "snapshot"
+    ]
+    assert told == ["snapshot of unknown type: perhaps complete, no items"]

@@ -464,7 +464,7 @@ def _snapshots(story: StreamStory) -> Iterator[tuple[dict[str, Any], str]]:
     in_order = np.argsort(story.item_row, kind="stable")
     borders = np.searchsorted(story.item_row[in_order], [*begins, np.iinfo(np.int64).max])
     for index, row in enumerate(rows):
-        state = row["state"]
+        state = "perhaps complete" if row["state"] == "unknown" else row["state"]
         if index in missing and state.startswith("complete"):
             (first, last), *others = missing[index]
             more = sum(high - low + 1 for low, high in others)
@@ -510,7 +510,7 @@ def _snapshot(row: Mapping[str, Any]) -> str:
     span = "" if row["start_seqno"] is None else f" {row['start_seqno']}–{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
     texts = [
-        f"{kind} snapshot{span}",
+        f"snapshot of unknown type{span}" if kind == "unknown" else f"{kind} snapshot{span}",
         *flags,
         "its start fits no convention" if row["convention"] == "irregular" else "",
     ]
