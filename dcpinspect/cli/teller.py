@@ -369,10 +369,15 @@ def _line(
     row: int | None,
 ) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
+    from dcpinspect.findings.cases import EACH
     from dcpinspect.output.render.finding_text import WHO_ACTS, effects_in_words, place_of
 
-    clauses = [f"{escape_rest(finding.what or finding.message)}"]
-    if finding.count > 1:
+    text = finding.what or finding.message
+    each = EACH.search(text)
+    if each is not None:  # their number is no number of times
+        text = f"{text[: each.start()]} on each of {counted(len(finding.cases), each[1])}"
+    clauses = [f"{escape_rest(text)}"]
+    if finding.count > 1 and each is None:
         told_before = f", {before:,} when told before" if before else ""
         clauses.append(f"{finding.count:,} times in all{told_before}")
     buckets = ", ".join(

@@ -57,7 +57,8 @@ RULES = rules(
         fires: a message of a stream comes for a vbucket without a stream
         unless: captures that begin inside the connection; messages on their way when the stream was
             closed
-        next: {FAULT}
+        next: report this message with the producer's version; a consumer must not use it, and has
+            no stream to reopen
         cost: wrong-data
         fields: vbucket
         silences: opaque-mismatch

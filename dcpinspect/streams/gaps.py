@@ -453,8 +453,8 @@ class ExplainedGaps:
         if lacks_marker(gap.flags):
             return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
         return (
-            "no bytes are lost here: the server de-duplicated them or left them out; "
-            f"{self._untold(gap)}, which would tell, was not captured"
+            f"not known, because {self._untold(gap)} was not captured: de-duplicated or left out, "
+            "and no bytes are lost here"
         )
 
     def _untold(self, gap: Gap) -> str:

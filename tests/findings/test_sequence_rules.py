@@ -146,6 +146,14 @@ def uids_fall(stream: Stream) -> None:
     stream.system_event(2, "begin-collection", "users", manifest_uid=0x1F, collection_id=10)
 
 
+def test_what_was_never_opened_is_not_reopened() -> None:
+    fault, _ = FAULTS["message-without-stream"]
+    talk = opened()
+    fault(talk.stream(7))
+    (found,) = (one for one in findings(talk) if one.rule == "message-without-stream")
+    assert found.next.endswith("a client must not use it, and has no stream to reopen")
+
+
 FAULTS = {
     "message-without-stream": (
         without_stream,

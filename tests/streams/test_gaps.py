@@ -337,8 +337,8 @@ def test_what_a_request_that_was_not_captured_may_leave_out_nobody_knows() -> No
     found = only(talk)
     assert (found["cause"], found["evidence"]) == (
         "capture-loss",
-        "no bytes are lost here: the server de-duplicated them or left them out; the request, "
-        "which would tell, was not captured",
+        "not known, because the request was not captured: de-duplicated or left out, and no bytes "
+        "are lost here",
     )
 
 
@@ -409,8 +409,8 @@ def test_a_request_without_its_value_may_have_named_collections() -> None:
     (gap,) = Seen([packet.cut(130) for packet in packets(talk)]).gaps
     assert (gap["cause"], gap["evidence"]) == (
         "capture-loss",
-        "no bytes are lost here: the server de-duplicated them or left them out; the value of the "
-        "request in row 5, which would tell, was not captured",
+        "not known, because the value of the request in row 5 was not captured: de-duplicated or "
+        "left out, and no bytes are lost here",
     )
 
 

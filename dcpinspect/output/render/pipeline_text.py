@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dcpinspect.findings.registry import RULES
 from dcpinspect.text import counted, escape
 
 MAX_LINES = 10
@@ -104,6 +105,9 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     for group in record["findings"][:MAX_LINES]:
         cause = f" ({group['cause']})" if group["cause"] else ""
         times = f", seen {group['count']:,} times" if group["count"] > group["findings"] else ""
+        if times and group["rule"] in RULES and RULES[group["rule"]].of_each:
+            noun = "vbucket" if group["vbuckets"] else "connection"
+            times = f", on {counted(group[f'{noun}s'], noun)}"  # each of them counts
         yield (
             f"  {group['severity']} {group['rule']}{cause}: "
             f"{counted(group['findings'], 'finding')}{times}"

@@ -65,6 +65,7 @@ def test_many_points_and_problems_are_counted() -> None:
         "servers": ["a", "b", "c", "d", "e"],
     }
     finding = {"severity": "error", "rule": "x", "cause": "y", "findings": 2, "count": 9}
+    looping = {**finding, "rule": "rollback-loop", "connections": 4, "vbuckets": 3}
     lines = list(
         info_lines(
             {
@@ -78,7 +79,7 @@ def test_many_points_and_problems_are_counted() -> None:
                     "tables": ROWS,
                     "problems": [problem] * 11,
                     "consumers": [consumer] * 11,
-                    "findings": [finding] * 12,
+                    "findings": [looping, *[finding] * 11],
                 },
             }
         )
@@ -92,6 +93,7 @@ def test_many_points_and_problems_are_counted() -> None:
     assert "  10.0.0.9 \\x1b: 1 vbucket over 2 connections to a, b, c, d, …" in lines
     assert "  and 1 more; the table vbuckets has all" in lines
     assert "  error x (y): 2 findings, seen 9 times" in lines
+    assert "  error rollback-loop (y): 2 findings, on 3 vbuckets" in lines
     assert "  and 2 more kinds; 'dcpinspect pipeline check' has all" in lines
     assert lines[-2:] == [
         (
