@@ -22,6 +22,7 @@ END_REASONS = words_of(
     "lost-privileges connection-closed unknown"
 )
 CONNECTION_CLOSED = 9
+UNKNOWN_END = END_REASONS[-1]
 NO_STREAM_END = END_REASONS[CONNECTION_CLOSED:]
 """Why streams ended of which no end was captured."""
 

@@ -35,6 +35,7 @@ from dcpinspect.streams.words import (
     OUT_OF_ORDER,
     ROLLBACK,
     UNEXPLAINED,
+    UNKNOWN_END,
 )
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import time_text
@@ -384,18 +385,13 @@ def _ends(
     came = [f"{_counted(cached, 'item')} of a cache transfer"] if cached else []
     came += [] if last_seqno is None else [f"seqno {last_seqno}"]
     end = f"after {' and '.join(came)}" if came else "before any seqno"
-    until_ns = lasted_until(stream, links)
-    if stream["end_row"] is None and stream["end_reason"] in NO_STREAM_END:
-        link = links[stream_ids[0]]
-        by = _SIDES[link.closed_by] if link.closed_by >= 0 else ""
-        yield VbucketEvent(
-            last,
-            4,
-            *stream_ids,
-            "connection-closed",
-            f"connection {link.how_closed}{f' by the {by}' if by else ''}, {end}",
-            until_ns,
-        )
+    until_ns, link = lasted_until(stream, links), links[stream_ids[0]]
+    if until_ns is not None and (stream["end_reason"] in NO_STREAM_END or link.closed):
+        by = f" by the {_SIDES[link.closed_by]}" if link.closed_by >= 0 else ""
+        stood = "" if stream["end_reason"] in NO_STREAM_END else f": {stream['verdict']}"
+        doubt = "; capture loss may hide an earlier end" * (stream["end_reason"] == UNKNOWN_END)
+        text = f"connection {link.how_closed}{by}{stood}, {end}{doubt}"
+        yield VbucketEvent(last, 4, *stream_ids, "connection-closed", text, until_ns)
     elif stream["end_row"] is not None:
         # none where the stream was asked for again after a loss
         reason = escape(stream["end_reason"] or "unknown")
@@ -413,9 +409,12 @@ def lasted_until(stream: Mapping[str, Any], links: Mapping[int, TcpConnection]) 
     """
     if stream["end_row"] is not None:
         return None
+    link = links[stream["connection"]]
     if stream["end_reason"] in NO_STREAM_END:
-        return links[stream["connection"]].closed_ns
-    return None if stream["verdict"] in _OVER else _capture_end(links)
+        return link.closed_ns
+    if stream["verdict"] in _OVER:
+        return None
+    return link.closed_ns if link.closed else _capture_end(links)
 
 
 def _capture_end(links: Mapping[int, TcpConnection]) -> int:

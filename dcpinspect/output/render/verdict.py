@@ -21,7 +21,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import share_of
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.verdicts import are_unopened
-from dcpinspect.streams.words import NO_STREAM_END
+from dcpinspect.streams.words import NO_STREAM_END, UNKNOWN_END
 from dcpinspect.text import counted
 
 if TYPE_CHECKING:
@@ -442,11 +442,15 @@ def _newest_ends(records: Mapping[str, Records]) -> dict[tuple[int, int], _End]:
     ends: dict[tuple[int, int], _End] = {}
     streams, links = records.get("streams"), records.get("connections")
     closed_by = dict(links.rows("connection", "closed_by")) if links is not None else {}
-    names = ("vbucket", "connection", "open_row", "end_reason")
-    for vbucket, connection, row, reason in streams.rows(*names) if streams is not None else ():
+    names = ("vbucket", "connection", "open_row", "end_row", "end_reason")
+    for vbucket, connection, row, end_row, reason in (
+        streams.rows(*names) if streams is not None else ()
+    ):
         is_unasked = reason not in (None, *_EXPECTED_ENDS)
         is_unasked |= reason in NO_STREAM_END and closed_by.get(connection) == "server"
         stream = vbucket, connection
+        if reason == UNKNOWN_END and end_row is None:
+            reason = "connection-closed, if not before (capture loss)"
         ends[stream] = max(ends.get(stream, _NO_END), (row or 0, reason or "", is_unasked))
     return ends
 

@@ -184,3 +184,25 @@ def test_a_stream_whose_place_another_one_took_after_a_loss_ended_for_no_known_r
         talk.send("server", encode("noop"))
     talk.stream(7)
     assert "9 stream-end: stream end: unknown, before any seqno" in texts(talk)
+
+
+def test_a_stream_of_a_closed_connection_does_not_go_on_to_the_end_of_the_capture() -> None:
+    def ended(*, answers: bool) -> str:
+        talk = opened()
+        with talk.lost():
+            talk.send("server", encode("noop"))
+        if answers:
+            talk.stream(7)
+        else:
+            talk.stream_request(7, 5)
+        with talk.lost():
+            talk.send("server", encode("noop"))
+        talk.close("client")
+        return texts(talk, opened(port=50_001))[-1].partition(": ")[2]
+
+    assert ended(answers=True) == (
+        "connection closed by the client, before any seqno; capture loss may hide an earlier end"
+    )
+    assert ended(answers=False) == (
+        "connection closed by the client: unknown-capture, before any seqno"
+    )
