@@ -275,17 +275,17 @@ def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrenc
     side, when = ("behind", "later") if copy.delay_ns >= 0 else ("in front of", "earlier")
     if copy.by == TRANSLATION:
         where = f"{'after' if copy.delay_ns >= 0 else 'before'} address translation"
-        message = f"connection {number} is connection {copy.of} {where}"
+        message = f"connection {copy.of} again, {where}"
     elif copy.by == RECORDED:
         where = "recorded a second time"
         message = (
-            f"connection {number} is connection {copy.of}, {where}, by a clock that is "
+            f"connection {copy.of}, {where}, by a clock that is "
             f"{duration(abs(copy.delay_ns))} {'ahead' if copy.delay_ns >= 0 else 'behind'}"
         )
     else:
         where = f"{side} a proxy"
         message = (
-            f"connection {number} is the leg {where} of connection {copy.of} "
+            f"the leg {where} of connection {copy.of} "
             f"({duration(abs(copy.delay_ns))} {when})"
             f"{_closed_first(original, link)}"
         )

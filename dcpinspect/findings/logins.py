@@ -101,8 +101,8 @@ _MAY_BE_GONE = (
 _ADVICE = {
     **dict.fromkeys(words_of(SERVERS), NOT_READY),
     NOT_YET: (
-        "wait, because a node has a bucket only some time after the bucket was created, or the "
-        "node was added; a client should ask again with growing pauses"
+        "operators have nothing to do, because a node has a bucket only some time after the bucket "
+        "was created, or the node was added; a client should ask again with growing pauses"
     ),
     GONE: (
         "see in the cluster's log whether the bucket was dropped, or the node removed; a client "

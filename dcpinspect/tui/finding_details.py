@@ -176,8 +176,10 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
 
 
 def _requests_that_work(finding: Finding, rollbacks: Records | None) -> Iterator[str]:
-    """Yields what the client can request instead, for the latest rollback of each vbucket."""
-    if rollbacks is None or finding.rule not in _ASKS_AGAIN:
+    """Yields what the client can request instead, for the latest rollback of each vbucket; nothing
+    once it has its streams.
+    """
+    if rollbacks is None or finding.rule not in _ASKS_AGAIN or finding.over == "recovered":
         return
     request_of: dict[int, str] = {}
     resumed = ("resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")

@@ -125,8 +125,8 @@ def test_a_bucket_that_a_node_has_only_later_is_temporary() -> None:
         "it later"
     )
     assert one.next == (
-        "wait, because a node has a bucket only some time after the bucket was created, or the "
-        "node was added; a client should ask again with growing pauses"
+        "operators have nothing to do, because a node has a bucket only some time after the bucket "
+        "was created, or the node was added; a client should ask again with growing pauses"
     )
 
 

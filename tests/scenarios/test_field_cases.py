@@ -75,7 +75,7 @@ COPIES: dict[str, Case] = {
                 "seen-twice",
                 "note",
                 "normal",
-                ["connection 2 is connection 1 after address translation", "messages have both"],
+                ["connection 1 again, after address translation", "messages have both"],
             ),
         ],
         info=["222 packets", "1 connection seen twice", "345 messages, 5 streams"],
@@ -90,7 +90,7 @@ COPIES: dict[str, Case] = {
                 "note",
                 "normal",
                 [
-                    "connection 2 is the leg behind a proxy of connection 1 (0.180 ms later); "
+                    "the leg behind a proxy of connection 1 (0.180 ms later); "
                     "connection 2 was reset first, by the server, 0.150 ms before connection 1"
                 ],
             ),
