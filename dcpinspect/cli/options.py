@@ -417,6 +417,14 @@ class Conditions(Choices):
     @property
     def hint(self) -> str:
         """What to try if no message meets the conditions; empty: nothing comes to mind."""
+        if self.opcode is not None:
+            from dcpinspect.tables.select import dcp_commands_like  # deferred: it needs NumPy
+
+            for name in self.opcode.lower().split(","):
+                asked = name.strip().replace("-", "_").removeprefix("dcp_")
+                like = [meant[4:] for meant in dcp_commands_like(asked)]
+                if like and asked != like[0] and "_" not in like[0]:
+                    return f"--opcode {escape(name)}: the command of DCP is dcp_{like[0]}"
         if self.key is None or not set(self.key).isdisjoint("*?["):
             return ""
         key = escape(self.key)

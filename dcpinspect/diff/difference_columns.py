@@ -114,7 +114,7 @@ PATHS = RecordTable(
         b_server text: B: address of the server
         client_side word: the side whose capture is nearer to the client; null where nothing is
             between the two
-        clock_offset_ns i64: B's clock less A's; null, as all that is told by times, where a capture
+        clock_offset_ns i64: B's clock less A's; null, as are all delays and losses, where a capture
             has times before 1970 or after 2262
         clock_error_ns i64: by how much that may be wrong at most, either way
         clock_from word: what the two clocks were compared by

@@ -20,7 +20,7 @@ from dcpinspect.tables.filter_tree import (
     TextPosition,
 )
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
+from dcpinspect.tables.vocabulary import Vocabulary, numbers_by_word, vocabulary
 from dcpinspect.text import clip, did_you_mean, escape
 
 _RANGES = {
@@ -153,6 +153,8 @@ def _value(column: Column, constant: Constant) -> int | str | bytes | bool:
             if not low <= value <= high:
                 raise error(f"{column.name} is from {low} to {high}")
             return value
+        case "number" if isinstance(value, str) and (numbers := _numbers_of_word(column, value)):
+            return numbers[0]
         case "list" if type(value) is int and column.kind == "numbers":
             return value
         case "text" | "list" if isinstance(value, str) and column.kind != "numbers":
@@ -168,6 +170,16 @@ def _value(column: Column, constant: Constant) -> int | str | bytes | bool:
         case "truth" if isinstance(value, bool):
             return value
     raise error(f"{column.name} is {_family_text(column)}{_advice(column, value)}")
+
+
+def _numbers_of_word(column: Column, word: str) -> list[int]:
+    """Returns the number that a word stands for in a column of numbers; empty if it has no such."""
+    spoken = re.sub(r"[\s_-]+", "-", word.strip().lower())
+    return [
+        number
+        for name, number in numbers_by_word(column.name).items()
+        if re.sub(r"[\s_-]+", "-", name.lower()) == spoken
+    ]
 
 
 def _family_text(column: Column) -> str:
@@ -201,6 +213,9 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
             return f": write {clip(value, _SHOWN)}, without quotes"
         if isinstance(value, str) and _HEX.fullmatch(value):
             return f": write {int(value, 16)}, without quotes"
+        if words := numbers_by_word(column.name):
+            named = tuple(f"{number} {word}" for word, number in words.items())
+            return f": {_listed(named)}"
         return f"; names are in {_NAMES_OF[column.name]}" if column.name in _NAMES_OF else ""
     if kind == "time":
         return ": write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"

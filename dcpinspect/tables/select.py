@@ -201,11 +201,22 @@ def commands(names: str) -> Commands:
             names_meant = [
                 meant for meant in _NAMES if name[:3] == meant[:3] or meant[:4] != "tap_"
             ]
-            raise UsageError(
-                f"--opcode {escape(name)}: no command has this "
-                f"name{did_you_mean(name, names_meant)}"
-            )
+            like = " or ".join(dcp_commands_like(name))
+            meant_text = f"; did you mean {like}?" if like else did_you_mean(name, names_meant)
+            raise UsageError(f"--opcode {escape(name)}: no command has this name{meant_text}")
     return Commands(frozenset(client), frozenset(server))
+
+
+def dcp_commands_like(name: str) -> list[str]:
+    """Returns the commands of DCP that have a word in their names, or else a name like it."""
+    import difflib  # deferred: only a mistake needs it
+
+    short_names = [meant.removeprefix("dcp_") for meant in _NAMES if meant.startswith("dcp_")]
+    name = name.removeprefix("dcp_")
+    close = [short for short in short_names if f"_{name}_" in f"_{short}_"]
+    close.sort(key=lambda short: not short.startswith(name))
+    close = close or difflib.get_close_matches(name, short_names, n=2, cutoff=0.7)
+    return [f"dcp_{short}" for short in close[:2]]
 
 
 _NAMES = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]

@@ -10,6 +10,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.decode import PROBLEMS
 from dcpinspect.protocol.fields import Field
+from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status
@@ -31,6 +32,8 @@ class Vocabulary:
         )
 
 
+NO_END = ("requested_end", "end_seqno")
+"""Columns whose greatest number of 64 bits stands for no end."""
 _OPCODE = re.compile(r"opcode_0x[0-9a-f]{2}")
 _STATUS = re.compile(r"status_0x[0-9a-f]{4}")
 _BIT = re.compile(r"0x(0[1248]|[1248]0+)")
@@ -53,6 +56,15 @@ def vocabulary(column: str) -> Vocabulary | None:
             _NUMBER,
         )
     return None
+
+
+@cache
+def numbers_by_word(column: str) -> dict[str, int]:
+    """Returns the words for numbers of a column of numbers, as in JSON under its name with _name."""
+    words = {
+        word: number for spec in _specs(column) for number, word in (spec.values or {}).items()
+    }
+    return words | ({"no end": ENDLESS} if column in NO_END else {})
 
 
 def _specs(column: str) -> list[Field]:

@@ -1130,3 +1130,12 @@ def test_a_request_whose_end_the_server_sets_has_no_other(
 ) -> None:
     main(["read", str(SAMPLES / "tour.pcapng"), "--skip", "222", "-n", "1"])
     assert "from 0, to-latest, strict-vbucket-uuid" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "hint"), [("delete", "dcp_deletion"), ("set", "")])
+def test_a_command_beside_dcp_that_is_not_there_hints_at_that_of_dcp(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["read", str(SAMPLES / "rollback.pcap"), "--opcode", name])
+    told = capsys.readouterr().err
+    assert (f"--opcode {name}: the command of DCP is {hint}\n" in told) == bool(hint)

@@ -118,6 +118,11 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("vbucket = 'five'", "vbucket is a number"),
         ("vbucket = x'05'", "vbucket is a number"),
         ("vbucket = true", "vbucket is a number"),
+        (
+            "durability_level = 'all'",
+            "durability_level is a number: 1 majority, 2 majority-and-persist-on-active, 3 "
+            "persist-to-majority",
+        ),
         ("opcode = 'dcp_mutation'", "opcode is a number; names are in name"),
         ("status = 'rollback'", "status is a number; names are in status_name"),
         ("name = 87", "name is text; numbers are in opcode"),
@@ -229,3 +234,15 @@ def test_other_spellings_of_a_value_are_read(written: str, read: str) -> None:
     assert Sql().condition(parse_filter(written).condition) == Sql().condition(
         parse_filter(read).condition
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("durability_level = 'majority'", 1),
+        ("durability_level in ('persist_to_majority')", 3),
+        ("end_seqno = 'no end'", 2**64 - 1),
+    ],
+)
+def test_a_word_stands_for_its_number_where_a_number_has_one(text: str, number: int) -> None:
+    assert str(number) in str(parse_filter(text).condition)

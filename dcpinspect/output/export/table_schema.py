@@ -18,6 +18,8 @@ from dcpinspect.tables.column_kinds import KINDS, Column
 from dcpinspect.tables.io_series import IO
 from dcpinspect.tables.message_statistics import STATS
 from dcpinspect.tables.record_tables import FILE, RecordTable
+from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.text import entries
 
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
 _HEX = {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
@@ -89,7 +91,10 @@ def _specific() -> dict[str, Any]:
         for item in (*layout.extras, *layout.value):
             if isinstance(item, RecordList):
                 single = len(item.fields) == 1
-                inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
+                inner = {
+                    field.name: {**_nullable(_of_field(field)), "description": field.doc}
+                    for field in item.fields
+                }
                 names = {f"{field.name}_name": _NAME for field in item.fields if has_names(field)}
                 # where a length was not captured, what it measures is not there
                 always = [field.name for field in item.fields if field.kind.size]
@@ -161,7 +166,12 @@ def message_schema() -> dict[str, Any]:
         "layout": maybe("string", description="generation of the layout that fits"),
         "vbucket": maybe("integer", minimum=0, maximum=65535),
         "status": _nullable(
-            record("code name meaning", code=_integer(0, 65535), name=_STRING, meaning=_STRING)
+            record(
+                "code name meaning",
+                code=_integer(0, 65535),
+                name={**_STRING, "description": "name of the status"},
+                meaning=_STRING,
+            )
         ),
         "opaque": maybe("integer", minimum=0, maximum=4294967295),
         "cas": {
@@ -214,12 +224,15 @@ def message_schema() -> dict[str, Any]:
             "field": {
                 **record(
                     "name label offset size hex value meaning",
-                    name=_STRING,
+                    name={**_STRING, "description": "name of the field"},
                     label=_STRING,
                     offset=_COUNT,
                     size=_COUNT,
                     hex=_nullable(_HEX),
-                    value={"type": ["integer", "string", "boolean", "null"]},
+                    value={
+                        "type": ["integer", "string", "boolean", "null"],
+                        "description": "what the field holds",
+                    },
                     meaning=maybe("string"),
                     fields=list_of({"$ref": "#/$defs/field"}),
                     inflated=_always("offsets count in the uncompressed value"),
@@ -346,10 +359,77 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
+def _described(schema: Any) -> Any:
+    """Returns a schema, each member with a description: its own, or that of the column of messages
+    that has its name, or the one below.
+    """
+    if isinstance(schema, list):
+        return [_described(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _described(value) for key, value in schema.items()}
+    for name, form in inner.get("properties", {}).items():
+        if not form.get("description"):
+            column = BY_NAME.get(name)
+            form["description"] = _MEANINGS.get(name) or ("" if column is None else column.doc)
+    return inner
+
+
+_MEANINGS = dict(
+    entries(
+        """
+        schema: name and version of the contract
+        problems: what is wrong with the bytes of the message
+        last_file: file of the last packet, where it is another one
+        sync: heuristic: found by trying, so nothing proves that a message begins here
+        keys: the keys that are asked for
+        results: what came of each path
+        revision: number of the version
+        specs: what to do with each path
+        hex: the bytes, two digits each
+        code: the number of it
+        meaning: in words
+        rule: the rule that it is against
+        severity: error, warning or note
+        field: the field that it is about
+        offset: bytes from the start of the message
+        reason: what is wrong
+        label: name in the specification
+        size: number of bytes
+        fields: its parts
+        missing: not all of it was captured
+        encoding: how its bytes are to be read
+        compressed: how it was compressed on the wire; null: it was not
+        inflated_size: number of bytes after decompression
+        json: the value, if it is JSON
+        text: as text
+        xattrs: extended attributes of the document, by name
+        truncated: only its beginning is shown
+        uuid: vbucket uuid of the branch
+        seqno: where the branch began
+        vbuckets: numbers of its vbuckets
+        message: what happened, in words
+        rows: rows of the messages that show it
+        facts: numbers and names of the case, which differ from case to case
+        first_time: time of the first message
+        last_time: time of the last message
+        count: how often it was seen
+        over: whether it is over at the end: recovered, open, or neither
+        over_row: row of the message with which it was over
+        connections: rows of the table of connections
+        streams: rows of the table of streams
+        snapshots: rows of the table of snapshots
+        gaps: rows of the table of gaps
+        events: what happened, in order
+        stream: which of the streams of the connection and vbucket, from 1
+        """
+    )
+)
+"""Descriptions of members that are no columns, or have none of their own."""
 _TABLES = (*ALL, FINDINGS, DIFFERENCES, PATHS, INFO, IO, STATS, LOG_EVENTS)
 SCHEMAS = {
-    "message": message_schema(),
-    **{table.name: table_schema(table) for table in _TABLES},
-    "timeline": timeline_schema(),
+    "message": _described(message_schema()),
+    **{table.name: _described(table_schema(table)) for table in _TABLES},
+    "timeline": _described(timeline_schema()),
 }
 """Schemas by the names of their outputs."""

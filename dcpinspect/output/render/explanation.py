@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.rule import Rule
@@ -18,6 +19,7 @@ from dcpinspect.output.render.glossary import DOCS as PIPELINE
 from dcpinspect.output.render.glossary import GLOSSARY
 from dcpinspect.output.render.layout_table import layout_lines, status_lines
 from dcpinspect.output.render.message_lines import short_name
+from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
@@ -32,6 +34,7 @@ from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.words import by_side
+from dcpinspect.tables.vocabulary import numbers_by_word
 from dcpinspect.text import clip, escape
 
 MAX_MESSAGES = 1000
@@ -98,6 +101,7 @@ def explain(text: str) -> list[str] | None:
     )
     if not is_of_messages:
         meanings["the column"] = _columns(word)
+    meanings["the sign"] = _signs(asked)
     if (meanings["the word"] or meanings["the status"]) and (rules := _rules_with_cause(asked)):
         rule_names = ", ".join(rule.id for rule in rules)
         meanings["the cause"] = [[f"{_joined(asked, '-')}: a cause in findings of {rule_names}"]]
@@ -109,6 +113,8 @@ def explain(text: str) -> list[str] | None:
         meanings["the cause"] = _causes(word)
     if not any(meanings.values()):
         meanings["the word"] = _words(re.sub(r"[\s_-]bytes$", "", word))
+    if not any(meanings.values()):
+        meanings["the member"] = _members(word)
     titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
     output: list[str] = []
     if len(titled) > 1 and _number(word) is not None:
@@ -409,11 +415,51 @@ def _columns(word: str) -> list[list[str]]:
     for table, columns in PIPELINE.items():
         if name in columns:
             docs.setdefault(columns[name], []).append(f"{table} of a pipeline")
+    words = ", ".join(f"{number} {word}" for word, number in numbers_by_word(name).items())
     return [
-        [f"{name}: column of {', '.join(names)}", f"  {doc}"]
+        [f"{name}: column of {', '.join(names)}", f"  {doc}", *([f"  {words}"] if words else [])]
         for doc, names in docs.items()
         if doc != name.replace("_", " ")  # says nothing
     ]
+
+
+def _members(word: str) -> list[list[str]]:
+    """Explains a member of records as JSON that is no column, from their schemas."""
+    from dcpinspect.output.export.table_schema import SCHEMAS  # deferred: it needs NumPy
+
+    name, docs = _joined(word, "_"), dict[str, list[str]]()
+    for output, schema in SCHEMAS.items():
+        for doc in descriptions(schema, name):
+            docs.setdefault(doc, []).append(output)
+    return [
+        [f"{name}: in JSON of {', '.join(dict.fromkeys(outputs))}", f"  {doc}"]
+        for doc, outputs in docs.items()
+    ]
+
+
+def descriptions(schema: Any, name: str) -> Iterator[str]:
+    """Yields what a JSON schema says of each member of this name, at any depth."""
+    if isinstance(schema, dict):
+        properties = schema.get("properties", {})
+        if isinstance(properties, dict) and name in properties:
+            yield properties[name]["description"]
+    inner = schema.values() if isinstance(schema, dict) else schema
+    if isinstance(schema, dict | list):
+        for part in inner:
+            yield from descriptions(part, name)
+
+
+def _signs(sign: str) -> list[list[str]]:
+    """Explains a letter or glyph of timelines and lists."""
+    if len(sign) != 1:
+        return []
+    from dcpinspect.output.render.lanes import legend  # deferred: it needs NumPy
+
+    meanings = [one.word for line in legend() for one in line if sign in one.glyph]
+    meanings += [severity for severity, glyph in GLYPHS.items() if glyph == sign]
+    return [[f"{sign}: sign of timelines and lists", f"  {', '.join(dict.fromkeys(meanings))}"]] * (
+        len(meanings) > 0
+    )
 
 
 def _features(word: str) -> list[list[str]]:

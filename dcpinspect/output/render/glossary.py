@@ -389,6 +389,25 @@ word of dcpinspect
     normal: of a finding: nobody is at fault, because this happens where nothing is wrong
     complete: of info: capture loss, and which share of its bytes was decoded; of a snapshot: its
         last seqno came
+    heuristic: of a message: it was found by trying, and nothing proves that it begins there
+    bytes not acknowledged: of flow control: what the server sent and the client has not
+        acknowledged yet; at the size of the window the server waits
+    lost data: of the verdict of check: items that should have come to the client did not come
+    skipped seqnos: of the verdict of check: a client resumed above what it had, so it lacks changes
+    durability: what a write waits for: that a majority of nodes has it in memory, or on disk
+    map: of vbuckets: a cell for each, with its verdict; of a cluster: which node is active for which
+        vbucket
+    why skipped: of coverage: what stood where a message should begin
+    protocol: of coverage: what bytes belong to that are no messages, such as TLS or HTTP
+    ended after a rollback: of a vbucket: it has ended, and its client did not follow a rollback
+    pale: of a snapshot in a chart: the part of its range that did not come
+    when: of a finding: its first and its last time
+    explains: of a finding: others that came of it, which are counted under it
+    bytes captured: of coverage: what of the payload of a direction is in the capture
+    request_frame: of a report: the packet with the request, as Wireshark counts
+    log_frame: of a report: the packet with the answer that has the failover log
+    nobody: of whose: nobody is at fault, because this happens where nothing is wrong
+    not known: of whose: neither side is known to be at fault
 event of a server's log
     connection-opened: DCP was opened
     connection-removed: a connection is closed
@@ -432,10 +451,10 @@ system event
     drop-scope: a scope was dropped
     modify-collection: settings of a collection were changed
 durability level
-    majority: a majority of nodes must have the change in memory
+    majority: a majority of nodes must have the change in memory; as a number 1
     majority-and-persist-on-active: a majority must have the change in memory, and the active node
-        on disk
-    persist-to-majority: a majority must have the change on disk
+        on disk; as a number 2
+    persist-to-majority: a majority must have the change on disk; as a number 3
 """
 GLOSSARY = groups(_TEXT)
 """Words and their meanings, by the column that has them; in order of precedence if any."""

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from dcpinspect.output.render.glossary import CONVENTION_TEXTS, WHOSE_TEXTS
 from dcpinspect.output.render.palette import GLYPHS
+from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.tables.vocabulary import NO_END
 from dcpinspect.text import cells, clip, escape, escape_rest
 
 Safe = Callable[[str], str]
@@ -24,8 +26,6 @@ WIDEST = 60
 """Greatest width of a column where lines have no width, in terminal columns. Longer texts push the
 rest of their line to the right.
 """
-NO_END = {"requested_end": "no end", "end_seqno": "no end"}
-"""Name of the greatest number of 64 bits in these columns."""
 _IN_WORDS = {"convention": CONVENTION_TEXTS, "whose": WHOSE_TEXTS}
 """Texts that stand for the words of a column, by its name."""
 WIDEST_WHOLE = 200
@@ -285,7 +285,7 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
             )
         texts = pc.fill_null(column.cast(pa.string()), "")
         if name in NO_END:
-            return pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name])
+            return pc.replace_substring_regex(texts, f"^{ENDLESS}$", "no end")
         return texts
     if name in _IN_WORDS and pa.types.is_string(column.type):
         words, meanings = (pa.array(texts) for texts in zip(*_IN_WORDS[name].items(), strict=True))

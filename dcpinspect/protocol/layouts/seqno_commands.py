@@ -58,7 +58,7 @@ LAYOUTS = layouts(
         extras state u32 (vb state) words &any-state: only vbuckets in this state
     observed
         value format u8: 0: same history; 1: after a hard failover
-        value observed_vbucket u16 (vbucket): vbucket
+        value observed_vbucket u16 (vbucket): the vbucket that the answer is about
         value vbucket_uuid uuid (vb UUID): branch of the history
         value last_persisted_seqno seqno: everything up to here is on disk
         value current_seqno seqno: newest seqno in memory

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -17,8 +17,12 @@ from dcpinspect.findings.logs.log_events import EVENTS
 from dcpinspect.findings.recommended import Says
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
-from dcpinspect.output.render.explanation import explain
+from dcpinspect.output.export.table_schema import SCHEMAS as JSON_SCHEMAS
+from dcpinspect.output.render.explanation import descriptions, explain
 from dcpinspect.output.render.glossary import DOCS, GLOSSARY
+from dcpinspect.output.render.lanes import legend
+from dcpinspect.output.render.palette import GLYPHS
+from dcpinspect.protocol.flags import DURABILITY_LEVELS
 from dcpinspect.spark.spark_schema import SCHEMAS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
@@ -88,6 +92,9 @@ def test_every_cause_of_a_rule_is_explained() -> None:
         *("client random", "snapshot length", "packets used", "captured bytes", "decoded bytes"),
         *("skipped bytes", "missing bytes", "not decodable bytes", "duplicate bytes", "cut off"),
         *("in-memory", "takeover-send", "takeover-wait", "reading"),
+        *("heuristic", "bytes not acknowledged", "lost data", "skipped seqnos", "durability"),
+        *("map", "why skipped", "protocol", "ended after a rollback", "pale", "when", "explains"),
+        *("bytes captured", "request_frame", "log_frame", "nobody", "not known"),
     ],
 )
 def test_words_of_all_outputs_are_explained(word: str) -> None:
@@ -183,11 +190,13 @@ def test_a_word_may_be_asked_for_with_what_it_is_said_of() -> None:
     assert len(explain("complete") or ()) > len(explain("snapshot complete") or ()) > 0
 
 
-def outputs(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+def outputs(
+    capsys: pytest.CaptureFixture[str], sample: Path = SAMPLES / "tour.pcapng"
+) -> Iterator[str]:
     """The words of headings, legends and labels, and those of words in tables, of what commands
     print about a capture.
     """
-    path = str(SAMPLES / "tour.pcapng")
+    path = str(sample)
     for command in ("streams", "vbuckets", "snapshots", "gaps", "rollbacks", "connections"):
         assert main([command, path, "--format", "ndjson"]) == 0
         for record in map(json.loads, capsys.readouterr().out.splitlines()):
@@ -229,7 +238,7 @@ def outputs(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
 def test_every_word_of_every_output_is_explained_and_not_by_itself(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    unknown = sorted({word for word in outputs(capsys) if explain(word) is None})
+    unknown = sorted(word for word in {*outputs(capsys)} if explain(word) is None)
     assert unknown == [], " ".join(unknown)
     for meanings in GLOSSARY.values():
         for word, meaning in meanings.items():
@@ -263,3 +272,50 @@ def test_a_column_of_a_pipeline_is_told_with_its_table() -> None:
         "  packets that may be DCP, which are kept",
     ]
     assert explain("clock_from") is not None
+
+
+def members(schema: Any) -> Iterator[str]:
+    """The names of all members of records that a JSON schema has, at any depth."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
+    inner = schema.values() if isinstance(schema, dict) else schema
+    if isinstance(schema, dict | list):
+        for part in inner:
+            yield from members(part)
+
+
+def test_every_member_of_json_is_described_and_explained() -> None:
+    for output, schema in JSON_SCHEMAS.items():
+        for name in set(members(schema)):
+            assert all(descriptions(schema, name)), f"{output}: {name}"
+            assert explain(name), f"{output}: {name}"
+    assert explain("delta") == ["delta: in JSON of message", "  how much to add or subtract"]
+
+
+def test_every_sign_of_timelines_and_lists_is_explained() -> None:
+    for one in (one for line in legend() for one in line):
+        assert any(one.word in (explain(glyph) or ["", ""])[1] for glyph in one.glyph), one
+    for severity, glyph in GLYPHS.items():
+        assert explain(glyph) == [f"{glyph}: sign of timelines and lists", f"  {severity}"]
+
+
+def test_numbers_with_names_are_told_with_both() -> None:
+    levels = "1 majority, 2 majority-and-persist-on-active, 3 persist-to-majority"
+    assert f"  {levels}" in (explain("durability_level") or ())
+    for number, level in DURABILITY_LEVELS.items():
+        assert GLOSSARY["durability level"][level].endswith(f"; as a number {number}")
+    assert "  18446744073709551615 no end" in (explain("requested_end") or ())
+
+
+def test_no_column_is_explained_by_its_own_name() -> None:
+    for name, column in BY_NAME.items():
+        assert column.doc.lower() not in name.split("_")[1:], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.pcap*")), ids=lambda path: path.name)
+def test_headings_and_states_of_all_samples_are_explained(
+    sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = sorted(word for word in {*outputs(capsys, sample)} if explain(word) is None)
+    assert unknown == [], " ".join(unknown)
