@@ -280,7 +280,7 @@ def _remarks(
         )
         more = "" if finds_ports or is_known else "; DCP may be on another port, try --port auto"
         complain(
-            f"no DCP among {reading.messages:,} messages: only the rules for any message and "
+            f"no DCP among {counted(reading.messages, 'message')}: only the rules for any message and "
             f"connection were checked{more}"
         )
     return status

@@ -305,28 +305,35 @@ class _Picture:
                 self._put_painted(line)
                 seen.update((glyph, paint) for text, paint in line for glyph in text)
         self._put_painted([])
-        for signs in legend(glyphs):
-            drawn = [
-                sign
-                for sign in signs
-                if any(
-                    paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
-                    for glyph, paint in seen
-                )
+        legends = [
+            line
+            for signs in legend(glyphs)
+            for drawn in [
+                [
+                    sign
+                    for sign in signs
+                    if any(
+                        paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
+                        for glyph, paint in seen
+                    )
+                ]
             ]
-            for line in legend_lines(drawn, width) if drawn else ():
-                self._put_painted(line)
-        self._put_painted([])
+            if drawn
+            for line in legend_lines(drawn, width)
+        ]
+        for line in [*legends, []] if legends else ():
+            self._put_painted(line)
 
     def _heading(self, seqnos: tuple[int, int], scale: Scale) -> str:
         from dcpinspect.output.render.event_lines import seqnos_text
         from dcpinspect.tables.times import in_words
 
         history = self._history
+        verdicts = [story.stream["verdict"] for story in history.streams]
         facts = [
             f"vb {history.vbucket}",
             counted(len(history.connections), "connection"),
-            counted(len(history.streams), "stream"),
+            counted(len(verdicts) - verdicts.count("never-opened"), "stream"),
             seqnos_text(*seqnos),
             f"a cell is {counted(scale.step, 'seqno')}",
             *([in_words(history.bounds)] if history.bounds is not None else []),

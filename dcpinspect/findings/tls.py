@@ -131,7 +131,7 @@ def _unread(
 def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
     is_tls = about.mismatch == TLS_TO_PLAIN
     close_text = (
-        "the client begins TLS, and the server closes the connection: it expects no TLS"
+        f"the client begins TLS, and the server {link.how_it_closes} the connection: it expects no TLS"
         if is_tls
         else _IN_CLEAR
     )

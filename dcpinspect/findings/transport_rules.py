@@ -351,7 +351,7 @@ def _proxied(finished: ReadingEnd) -> Iterator[Occurrence]:
             if link.proxied
             else f"the proxy {host_of(link.client)} itself"
         )
-        then = ", and the server closes the connection for it" if is_refused else ""
+        then = f", and the server {link.how_it_closes} the connection for it" if is_refused else ""
         yield Occurrence(
             "proxy-header",
             f"a PROXY header comes first{then}; the client is {client}",

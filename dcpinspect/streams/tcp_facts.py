@@ -172,6 +172,11 @@ class TcpConnection:
         """How one end closed it, in a word."""
         return "reset" if self.closed == "rst" else "closed"
 
+    @property
+    def how_it_closes(self) -> str:
+        """The same as something that one end does: it closes or resets the connection."""
+        return "resets" if self.closed == "rst" else "closes"
+
     def node(self, named: str) -> str:
         """Returns the address of a node as the server calls it, which may mean itself."""
         if named and "$HOST" not in named and self.network > 1:

@@ -140,3 +140,15 @@ def test_a_syn_without_an_answer_is_told(capsys: pytest.CaptureFixture[str]) -> 
         "client 10.20.0.9:44002 → server 10.20.0.8:11210",
         "    31.464086  → SYN: no answer to 4 SYNs in 7.0 s",
     ]
+
+
+@pytest.mark.parametrize("name", ["q05-tls-to-plain-port", "t06c-proxy-v1-server-closes"])
+def test_check_and_follow_have_one_word_for_a_reset(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["follow", str(field(name)), "1"])
+    assert "reset by the server" in capsys.readouterr().out
+    main(["check", str(field(name))])
+    told = capsys.readouterr()
+    assert "the server resets the connection" in told.out
+    assert "among 1 messages" not in told.err

@@ -423,3 +423,11 @@ def test_a_broken_value_of_a_request_is_shown(capsys: pytest.CaptureFixture[str]
     lines = shown(capsys, str(real_server("coll-filter")), "--vbucket", "1").splitlines()
     (request,) = (line for line in lines if line.startswith(" 53") and "request from" in line)
     assert request.endswith('request from 0: refused: einval; no end, {"collections":["8"')
+
+
+def test_messages_without_a_stream_count_as_none(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(real_server("consumer-errors-66"))
+    heading, *lines = shown(capsys, path, "--vbucket", "9").splitlines()
+    assert " · 0 streams · " in heading
+    assert sum("messages came for which no stream was opened" in line for line in lines) == 1
+    assert "\n\n\n" not in "\n".join(lines)

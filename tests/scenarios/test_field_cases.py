@@ -282,7 +282,7 @@ BELOW: dict[str, Case] = {
                 "proxy-header",
                 "error",
                 "unknown",
-                ["the server closes the connection for it", "10.1.1.1", "send-proxy"],
+                ["the server resets the connection for it", "10.1.1.1", "send-proxy"],
             )
         ],
         info=["the proxy 10.20.0.9 sends PROXY headers on 6 connections"],

@@ -14,13 +14,15 @@ from dcpinspect.output.render.message_lines import seconds_text
 from dcpinspect.output.render.sparkline import block_ns, sparkline
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.tables.times import day_and_time
-from dcpinspect.text import cells, clip, counted, escape
+from dcpinspect.text import cells, clip, counted, escape, wrap
 
 COMMANDS = 4
 """Number of commands that have a column if lines have no width; other commands are only in the sums.
 """
 CHARTS = 12
 """Number of commands that have a chart, and greatest number of those that have a column."""
+NAMED = 6
+"""Number of commands that are named among those left out."""
 SPARKS = 60
 """Number of blocks of a chart, if lines have no width."""
 LABEL, _BESIDE = 30, 32
@@ -64,10 +66,7 @@ def _lines(
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
     yield f"from {day_and_time(first)} UTC, a row is {duration(interval_ns, is_exact=True)}", ""
-    labels = {
-        (name, side): f"{escape(name)}{'' if side == 'request' else ' response'}"
-        for name, side in most[:CHARTS]
-    }
+    labels = {name: _label(name) for name in most[:CHARTS]}
     heads = dict(islice(labels.items(), COMMANDS if width is None else CHARTS))
     bar = BAR
     if width is not None:
@@ -86,14 +85,28 @@ def _lines(
         silence = duration(silent_ns, is_exact=True)
         yield f"{'…':>14}  nothing for {silence}, to the end of the capture", ""
     if len(heads) < len(most):
-        yield (
-            f"{counted(len(most) - len(heads), 'more command')} in the sums; --format csv has all",
-            "dim",
-        )
+        yield from _left_out(most[len(heads) :], "in the sums", width)
     yield "", ""
     yield from _charts(names, labels, spans, last_span, (messages, sizes), interval_ns, width)
     if len(most) > CHARTS:
-        yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
+        yield from _left_out(most[CHARTS:], "without a chart", width)
+
+
+def _left_out(
+    names: Sequence[tuple[str, str]], where: str, width: int | None
+) -> Iterator[StyledText]:
+    """Yields how many commands are left out, and which, as far as there is room: the most frequent
+    first.
+    """
+    labels = [_label(name) for name in names]
+    shown = labels[:NAMED] + [f"and {len(labels) - NAMED} more"] * (len(labels) > NAMED)
+    text = f"{counted(len(labels), 'more command')} {where}: {', '.join(shown)}"
+    yield from ((line, "dim") for line in wrap(f"{text}; --format csv has all", width, "    "))
+
+
+def _label(name: tuple[str, str]) -> str:
+    """Returns what stands for a command and a side of it."""
+    return f"{escape(name[0])}{'' if name[1] == 'request' else ' response'}"
 
 
 def _charts(

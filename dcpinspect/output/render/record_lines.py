@@ -220,7 +220,7 @@ def record_lines(
         if folded is not None:
             yield from ((line, "dim") for line in next(folded))
     if is_said_once and len(texts) > 1 and not all(texts):
-        yield f"a row without {sentence} has that of the row above; -v repeats it", "dim"
+        yield f"a row without {sentence} has that of its stream's row above; -v repeats it", "dim"
     if len(hidden) > len(reasons) and table.num_rows and not is_folded:
         yield f"{counted(len(hidden) - len(reasons), 'more column')}: -v", "dim"
 
@@ -262,14 +262,14 @@ def _texts_below(table: Any, names: Sequence[str]) -> list[str]:
 
 
 def _without_repetition(texts: Sequence[str], streams: Any) -> list[str]:
-    """Returns the sentences of rows; empty where the row above is of the same stream and has the
+    """Returns the sentences of rows; empty where the latest row above of the same stream has the
     same.
     """
-    latest: tuple[Any, ...] = ()
+    latest = dict[tuple[str, ...], str]()
     new_texts = []
     for *stream, text in zip(*table_texts(streams), texts, strict=True):
-        new_texts.append("" if latest == (*stream, text) else text)
-        latest = (*stream, text)
+        new_texts.append("" if latest.get(tuple(stream)) == text else text)
+        latest[tuple(stream)] = text
     return new_texts
 
 

@@ -184,6 +184,8 @@ def end_of(scale: Scale, length_ns: int) -> str:
 def request_text(story: StreamStory) -> str:
     """Describes the request and its answer."""
     stream = story.stream
+    if stream["verdict"] == "never-opened":
+        return f"row {stream['open_row']}: no stream was opened"
     if stream["requested_start"] is None:
         answer_text = "" if stream["answer"] == "unknown" else f", {answered(story)}"
         return f"row {stream['open_row']}: {unread(stream)}{answer_text}"

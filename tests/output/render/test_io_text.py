@@ -60,5 +60,8 @@ def test_nothing_has_no_lines() -> None:
 
 
 def test_commands_beyond_the_charts_are_counted() -> None:
-    lines = shown(*[(0, f"opcode_{number}", 1) for number in range(CHARTS + 5)])
-    assert lines[-1] == "and 5 more commands; --format csv has all"
+    lines = shown(*[(0, f"opcode_{number:02}", 1) for number in range(CHARTS + 8)])
+    named = ", ".join(f"opcode_{number}" for number in range(CHARTS, CHARTS + 6))
+    assert lines[-1] == (
+        f"8 more commands without a chart: {named}, and 2 more; --format csv has all"
+    )

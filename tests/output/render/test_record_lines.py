@@ -118,11 +118,11 @@ def test_a_stream_has_a_sentence_once_where_its_rows_repeat_it() -> None:
     heading, *lines = shown(["width"], width=42, table=table)
     assert heading.split() == ["connection", "vbucket", "stream", "width"]
     assert [line.strip() for line in lines if line.startswith("    in")] == [
-        *["in the marker 0–40"] * 3,
+        *["in the marker 0–40"] * 2,
         "in the marker 41–60",
     ]
-    assert lines[6].split() == ["1", "7", "1", "4"], "the marker is that of the row above"
-    assert lines[-1] == "a row without evidence has that of the row above; -v repeats it"
+    assert lines[5].split() == ["1", "7", "1", "4"], "the marker is that of the stream's first row"
+    assert lines[-1] == "a row without evidence has that of its stream's row above; -v repeats it"
     assert (
         sum("0–40" in line for line in shown(["width"], width=42, table=table, is_folded=True)) == 4
     )
@@ -247,3 +247,16 @@ def test_a_long_sentence_moves_no_column_behind_it_and_fault_is_said_in_words() 
         heading.index("whose"),
         *(row.index(w) for row, w in zip(rows, ("nobody", "client"), strict=True)),
     } == {122}
+
+
+def test_a_sentence_of_a_stream_stands_once_though_streams_take_turns() -> None:
+    table = pa.table(
+        {
+            "connection": [1, 2, 1, 2],
+            "vbucket": [7, 7, 7, 7],
+            "stream": [1, 1, 1, 1],
+            "evidence": ["filtered " * 4, "purged " * 5] * 2,
+        }
+    )
+    lines = [line for line, _ in record_lines(table, (), width=40)]
+    assert sum("filtered" in line for line in lines) == sum("purged" in line for line in lines) == 1
