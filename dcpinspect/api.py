@@ -384,7 +384,8 @@ class Recording:
         """
         if rule is not None and str(rule) not in RULES:
             close = did_you_mean(str(rule), RULES)
-            raise UsageError(f"rule {escape(str(rule))}: there is none{close}")
+            all_rules = "; 'dcpinspect check --list-rules' lists all"
+            raise UsageError(f"rule {escape(str(rule))}: there is none{close or all_rules}")
         findings = [
             finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)
         ]

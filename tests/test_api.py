@@ -456,6 +456,17 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
             "rule rolback: there is none; did you mean rollback",
         ),
         (
+            lambda: dcpinspect.open(TOUR).findings("nope"),
+            UsageError,
+            "rule nope: there is none; 'dcpinspect check --list-rules' lists all",
+        ),
+        (
+            lambda: dcpinspect.explain("nonsense-x"),
+            UsageError,
+            "nonsense-x is no command, status, control key, feature, rule, word or column; "
+            "'dcpinspect check --list-rules' and 'dcpinspect read --columns' list names",
+        ),
+        (
             lambda: dcpinspect.explain("rollbak"),
             UsageError,
             "nothing is called rollbak; did you mean rollback",

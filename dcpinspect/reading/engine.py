@@ -375,16 +375,25 @@ class Engine:
         pairs = (
             column.reshape(-1, 2).tolist()
             for column in (
-                *(sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable),
+                *(sizes.holes, sizes.missing, sizes.skipped, sizes.not_decodable),
                 *(sizes.unfinished, sizes.http),
             )
         )
         handshakes = self.transport.have_handshake(numbers).tolist()
         lives = self.transport.lifetimes_of(numbers)
         openings_seen = openings(self.transport.tables, numbers, self.transport.time_ns)
-        for number, life, opening, has_handshake, holes, missing, skipped, unfinished, http in zip(
-            numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True
-        ):
+        for (
+            number,
+            life,
+            opening,
+            has_handshake,
+            holes,
+            missing,
+            skipped,
+            other,
+            unfinished,
+            http,
+        ) in zip(numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True):
             is_turned = number in turned
             tls, header = self.tls.text(number), self._proxies.of.get(number)
             if tls is not None and life.closed == "fin":
@@ -414,7 +423,8 @@ class Engine:
                 jump=life.jump,
                 holes=(holes[C2S], holes[S2C]),
                 missing=(missing[C2S], missing[S2C]),
-                skipped=(skipped[C2S], skipped[S2C]),
+                skipped=(skipped[C2S] + other[C2S], skipped[S2C] + other[S2C]),
+                not_decodable=sum(other),
                 unfinished=(unfinished[C2S], unfinished[S2C]),
                 is_http=any(http),
                 lost_at_end=(

@@ -216,7 +216,7 @@ def connection_records(
                 "handshake" if link.has_handshake else "mid-stream",
                 link.tls,
                 sum(link.holes),
-                sum(link.skipped),
+                sum(link.skipped) - link.not_decodable,
                 row.streams - unopened[link.number],
                 link.first_ns,
                 link.last_ns,

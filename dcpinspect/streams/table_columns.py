@@ -48,7 +48,8 @@ CONNECTIONS = RecordTable(
         starts word: where the capture begins
         tls text: version, cipher suite, and what became of the records; null without TLS
         holes i64: ranges of bytes that are not in the capture
-        skipped_bytes i64: captured bytes that are in no message
+        skipped_bytes i64: captured bytes that were skipped up to the next message, without those of
+            TLS and other protocols
         streams i64: all streams, also refused ones
         first_time time: time of the first packet
         last_time time: latest time of a packet
@@ -271,7 +272,7 @@ INFO = RecordTable(
         vbuckets numbers: vbuckets with a request or a stream
         captured_bytes i64: bytes of TCP payload that were not captured before
         decoded_bytes i64: those in messages
-        skipped_bytes i64: those in no message, nor of another protocol
+        skipped_bytes i64: those in no whole message, nor of another protocol
         foreign_bytes i64: those of HTTP and of memcached's text protocol
         late_bytes i64: those that came too late to be read; most of them are in missing_bytes, too
         missing_bytes i64: bytes that were not in the capture when they were needed

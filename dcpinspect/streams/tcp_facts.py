@@ -159,6 +159,8 @@ class TcpConnection:
     """Whether it speaks HTTP."""
     unfinished: tuple[int, int] = (0, 0)
     """Captured bytes of a message that is not complete at the end."""
+    not_decodable: int = 0
+    """Bytes of ``skipped`` that are of another protocol."""
     points: tuple[str, str] = ("", "")
     """Capture points of these files: a capture of another point shows nothing of it."""
 

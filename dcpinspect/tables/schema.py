@@ -53,7 +53,7 @@ BASE = columns(
     request_row i64: row of the request that a response answers
     request_key text: key of that request, without the collection id; null when it is not UTF-8
     request_stream_offset i64: stream offset of that request
-    rtt_ns i64: time from that request to the response
+    rtt_ns i64: nanoseconds from that request to the response
     missing_bytes i64: bytes of the message that the capture does not hold
     problem text: first rule that the message breaks
     """,

@@ -111,13 +111,14 @@ def test_a_printed_example_gets_the_reading_its_page_means(
         ),
         (
             ["xyzzy"],
-            "dcpinspect: xyzzy is no command, status, control key, feature, rule, word or column",
+            "dcpinspect: xyzzy is no command, status, control key, feature, rule, word or column; "
+            "'dcpinspect check --list-rules' and 'dcpinspect read --columns' list names",
         ),
         (
             ["xyzzy", "plugh"],
             (
                 "dcpinspect: xyzzy plugh is no command, status, control key, feature, rule, word or "
-                "column"
+                "column; 'dcpinspect check --list-rules' and 'dcpinspect read --columns' list names"
             ),
         ),
         (

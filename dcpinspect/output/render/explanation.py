@@ -74,7 +74,9 @@ def explained(text: str) -> list[str]:
     except HexError as error:
         reason = f"{clipped} is no command, status, control key, feature, rule, word or column"
         is_word = re.fullmatch(r"[^\W\d]+(?:[ _-]+[^\W\d]+)*", text.strip()) is not None
-        raise UsageError(reason if is_word else f"{reason}, and no hex either: {error}") from None
+        lists = "'dcpinspect check --list-rules' and 'dcpinspect read --columns' list names"
+        more = f"; {lists}" if is_word else f", and no hex either: {error}"
+        raise UsageError(reason + more) from None
     raise UsageError(f"{clipped} is the number of no command, status or feature")
 
 

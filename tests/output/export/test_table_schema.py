@@ -52,7 +52,7 @@ def test_it_is_a_schema() -> None:
 
 
 def test_its_version_is_that_of_the_messages() -> None:
-    assert message_schema()["properties"]["schema"] == {"const": SCHEMA}
+    assert message_schema()["properties"]["schema"]["const"] == SCHEMA
 
 
 def test_what_is_required_is_always_written() -> None:
@@ -72,3 +72,16 @@ def test_a_key_that_nobody_described_is_refused() -> None:
     found = message_object(batch(VECTORS[0].data), 0, fields=False) | {"unheard_of": 1}
     with pytest.raises(jsonschema.ValidationError, match="unheard_of"):
         jsonschema.validate(json.loads(json.dumps(found, default=str)), message_schema())
+
+
+def test_every_key_of_a_message_is_described() -> None:
+    schema = message_schema()
+    parts = {"message": schema, **schema["$defs"]}
+    lacks = [
+        f"{part}.{name}"
+        for part, form in parts.items()
+        for name, kind in form["properties"].items()
+        if "description" not in kind
+        and not all("description" in one for one in kind.get("anyOf", [{}]))
+    ]
+    assert lacks == []

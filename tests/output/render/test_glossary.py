@@ -139,7 +139,7 @@ def test_every_column_is_explained() -> None:
         assert explain(name) is not None, name
     assert explain("rtt_ns") == [
         "rtt_ns: column of messages",
-        "  time from that request to the response",
+        "  nanoseconds from that request to the response",
     ]
 
 
