@@ -23,6 +23,7 @@ from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing_evidence import ConnectionEvidence
 from dcpinspect.tables.messages import DIRECTIONS, Endpoints
+from dcpinspect.text import counted
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.reassembly import COUNTED, DirectionAccount, Reassembler
@@ -341,6 +342,11 @@ class Directions(Sequence[DirectionCoverage]):
 
     def __init__(self, numbers: RowNumbers, sources: DirectionSources) -> None:
         self._numbers, self._sources = numbers, sources
+
+    def __repr__(self) -> str:
+        first = ", ".join(map(repr, self[:2]))
+        more = f", and {len(self) - 2:,} more" if len(self) > 2 else ""
+        return f"<{counted(len(self), 'direction')}: {first}{more}>" if self else "<0 directions>"
 
     def without(self, connections: Collection[int]) -> Directions:
         """Returns the directions without those of some connections."""

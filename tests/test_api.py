@@ -39,6 +39,7 @@ from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow import arrow_schema
 from dcpinspect.tables.schema import COLUMNS
 from tests import builders
+from tests.captures import field
 from tests.encode import encode
 from tests.peers.truth import SAMPLES
 
@@ -786,6 +787,24 @@ def test_a_timeline_and_an_overview_are_those_of_the_commands(
         changed = ("files", "next") if is_pipe else ()
         assert {**told, **{name: info[name] for name in changed}} == info
         assert is_pipe or str(told).split() == lines.split()  # a terminal of 80 columns wraps
+
+
+def test_coverage_says_which_directions_it_has() -> None:
+    with dcpinspect.open(SAMPLES / "upr.pcap") as recording:
+        directions = recording.coverage.directions
+    assert repr(directions) == f"<2 directions: {directions[0]!r}, {directions[1]!r}>"
+    with dcpinspect.open(TOUR) as recording:
+        told = repr(recording.coverage.directions)
+    assert told.startswith("<14 directions: <connection 1 c2s, 10.11.0.1:50000 > ")
+    assert told.endswith(", and 12 more>")
+
+
+def test_skipped_bytes_of_a_connection_are_those_of_coverage() -> None:
+    with dcpinspect.open(field("q05-tls-to-plain-port")) as recording:
+        skipped = recording.table("connections")["skipped_bytes"].to_pylist()
+        directions = list(recording.coverage.directions)
+    assert sum(direction.not_decodable for direction in directions) > 0
+    assert sum(skipped) == sum(sum(direction.skipped.values()) for direction in directions)
 
 
 def test_lists_that_info_cuts_are_whole_in_the_object() -> None:
