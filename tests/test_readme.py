@@ -28,6 +28,7 @@ DOCUMENTS = (
     "docs/diff.md",
     "docs/filter.md",
     "docs/formats.md",
+    "docs/logs.md",
     "docs/from-tshark.md",
     "docs/sql.md",
     "docs/streams.md",
@@ -79,6 +80,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / ".venv").mkdir()
     (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
     (folder / "sample_captures").symlink_to(ROOT / "sample_captures")
+    (folder / "tests").symlink_to(ROOT / "tests")
     return folder
 
 
