@@ -46,6 +46,10 @@ def _cells(column: Any, *, guard: bool) -> Any:
         return _texts(column, bytes.hex)
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         column = _texts(column, " ".join)
+    elif pa.types.is_map(kind) and pa.types.is_string(
+        kind.key_type
+    ):  # Arrow gives its entries as pairs
+        column = _texts(column, lambda entries: plain_json(dict(entries)).decode())
     elif pa.types.is_nested(kind):
         column = _texts(column, lambda value: plain_json(value).decode())
     elif pa.types.is_interval(kind):

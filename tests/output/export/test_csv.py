@@ -18,8 +18,10 @@ def test_what_has_no_cell_of_its_own_is_json_or_words() -> None:
     columns = {
         "l": [[1, 2]],
         "s": [{"a": None}],
+        "words": pa.array([[("error", 1)]], pa.map_(pa.string(), pa.int64())),
+        "numbers": pa.array([[(7, 1)]], pa.map_(pa.int64(), pa.int64())),
         "span": pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
     }
     (row,) = csv.reader(io.StringIO(csv_lines(pa.RecordBatch.from_pydict(columns)).decode()))
-    assert row[:2] == ["[1,2]", '{"a":null}']
-    assert "days=2" in row[2]
+    assert row[:4] == ["[1,2]", '{"a":null}', '{"error":1}', "[[7,1]]"]
+    assert "days=2" in row[4]
