@@ -75,7 +75,7 @@ def test_a_key_that_nobody_described_is_refused() -> None:
 
 
 def test_every_key_of_a_message_is_described() -> None:
-    schema = message_schema()
+    schema = SCHEMAS["message"]
     parts = {"message": schema, **schema["$defs"]}
     lacks = [
         f"{part}.{name}"
