@@ -432,21 +432,13 @@ class _Annotator(Annotation):
             if offset >= end and not (isinstance(item, Field) and isinstance(item.size, str)):
                 break
             if isinstance(item, RecordList):
-                records = self._records(item, offset, end - offset, depth, path)
-                field_values += records
+                field_values += self._records(item, offset, end - offset, depth, path)
                 offset = end
                 continue
             if not item.kind.size and isinstance(item.size, str) and item.size not in numbers:
-                field_values.append(
-                    self._raw(
-                        Field("rest", 0, FieldKind.BYTES, "", "rest"),
-                        offset,
-                        end - offset,
-                        depth,
-                        f"{item.size} is not in the capture",
-                    )
-                )
-                return field_values
+                rest = Field("rest", 0, FieldKind.BYTES, "", "rest")
+                meaning = f"{item.size} is not in the capture"
+                return [*field_values, self._raw(rest, offset, end - offset, depth, meaning)]
             width = _width(item, numbers, end - offset)
             if width > end - offset:
                 self.problem(

@@ -109,8 +109,8 @@ class Group:
     choice: LayoutChoice
 
 
-class Decoded:
-    """Columns of a run of messages, with one entry for each message."""
+class Decoded(HeaderColumns):
+    """Columns of a run of messages, with one entry for each message: of its header, and others."""
 
     def __init__(
         self,
@@ -133,20 +133,9 @@ class Decoded:
         self._incomplete = incomplete
         self.holes = holes
         """What the capture lacks of ``data``."""
-        headers = HeaderColumns(data, start)  # says what these are
-        self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
-        self.is_response, self.is_server = headers.is_response, headers.is_server
-        self.has_magic = headers.has_magic
-        self.is_divided = headers.is_divided
-        self.header_faults = headers.faults
-        self.specific, self.opaque = headers.specific, headers.opaque
-        self.body_size = headers.body_size
-        self.framing_size = headers.framing_size
-        self.extras_size = headers.extras_size
-        self.extras_at, self._key = headers.extras_at, headers.key
-        self.value: Slices = headers.value
+        super().__init__(data, start)
         self._problem = np.zeros(len(start), dtype=np.uint8)
-        for bit, rule in () if headers.is_sound else reversed(HEADER_RULES.items()):
+        for bit, rule in () if self.is_sound else reversed(HEADER_RULES.items()):
             self._problem[(self.header_faults & bit) != 0] = _PROBLEM[rule]
         self.layout: RowNumbers = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
@@ -157,7 +146,7 @@ class Decoded:
         self.hides_key: BoolArray = np.zeros(len(start), dtype=np.bool_)
         """Whether the key of the message is never shown."""
         self._has_document_key: BoolArray = np.zeros(len(start), dtype=np.bool_)
-        self.groups = list(self._grouped(headers.kind))
+        self.groups = list(self._grouped())
         self.collections, self.underlying_datatype, self.generation = sessions.apply(
             connection, self._facts(connection, sessions, after_gap)
         )
@@ -275,9 +264,9 @@ class Decoded:
 
     # -- sections and layouts
 
-    def _grouped(self, kind: RowNumbers) -> Iterator[Group]:
-        """Yields groups of rows of one layout; ``kind``: as in ``HeaderColumns.kind``."""
-        for rows in _split(np.flatnonzero(self.is_divided), kind):
+    def _grouped(self) -> Iterator[Group]:
+        """Yields groups of rows of one layout."""
+        for rows in _split(np.flatnonzero(self.is_divided), self.kind):
             first = int(rows[0])
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
             status = int(self.specific[first]) if self.is_response[first] else 0
@@ -529,9 +518,9 @@ class Decoded:
         proof |= (self.opcode == Opcode.DCP_STREAM_REQ) & (self.value.size > 0) & self.fits
         # A bare key begins with a letter, a digit or a sign. Ids of collections begin with 0x00 or,
         # from 8 up, a control character.
-        keyed = np.flatnonzero(self._has_document_key & (self._key.size > 1))
-        keyed = keyed[~self.holes.hit(self._key.start[keyed], 1)]
-        first = self._data[self._key.start[keyed]]
+        keyed = np.flatnonzero(self._has_document_key & (self.prefixed_key.size > 1))
+        keyed = keyed[~self.holes.hit(self.prefixed_key.start[keyed], 1)]
+        first = self._data[self.prefixed_key.start[keyed]]
         proof[keyed] |= (first == 0) | ((first >= 8) & (first < 0x20))
         return np.asarray(proof, dtype=np.bool_)
 
@@ -540,7 +529,7 @@ class Decoded:
         """(key, collection id, problem, has a bad prefix): on connections with collections, the id
         is split off every document key.
         """
-        start, size = self._key.start, self._key.size
+        start, size = self.prefixed_key.start, self.prefixed_key.size
         problem = self._problem.copy()
         on = (self.collections == CollectionsState.ON) | (
             self.collections == CollectionsState.INFERRED

@@ -64,7 +64,7 @@ class HeaderColumns:
         """Whether the first byte is a magic; if not, it starts no message."""
         self.is_divided: BoolArray = flags[_IS_DIVIDED]
         """Whether there are sections; if not, the lengths contradict each other."""
-        self.faults: ByteArray = narrow[_FAULTS]
+        self.header_faults: ByteArray = narrow[_FAULTS]
         """The bits of the rules that the header breaks."""
         self.extras_size: RowNumbers = wide[_EXTRAS_SIZE]
         self.specific: Array = wide[_SPECIFIC].view(np.uint64)
@@ -75,7 +75,7 @@ class HeaderColumns:
         self.framing_size: RowNumbers = wide[_FRAMING_SIZE]
         """Bytes of framing extras, also if the header does not count them."""
         self.extras_at: RowNumbers = wide[_EXTRAS_AT]
-        self.key = Slices(wide[_KEY_AT], wide[_KEY_SIZE])
+        self.prefixed_key = Slices(wide[_KEY_AT], wide[_KEY_SIZE])
         """The key with its collection id; size -1 if it is empty."""
         self.value = Slices(wide[_VALUE_AT], wide[_VALUE_SIZE])
         self.kind: RowNumbers = wide[_KIND]

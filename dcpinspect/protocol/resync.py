@@ -234,18 +234,10 @@ def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
 
 _NOWHERE = np.empty(0, np.int64)
 _HEADER = np.dtype(
-    [
-        *[
-            ("magic", "u1"),
-            ("opcode", "u1"),
-            ("key", ">u2"),
-            ("extras", "u1"),
-            ("datatype", "u1"),
-            ("specific", ">u2"),
-            ("body", ">u4"),
-        ],
-        ("opaque", ">u4"),
-    ]
+    {
+        "names": ["magic", "opcode", "key", "extras", "datatype", "specific", "body", "opaque"],
+        "formats": ["u1", "u1", ">u2", "u1", "u1", ">u2", ">u4", ">u4"],
+    }
 )
 _PLACES = np.arange(_HEADER.itemsize)
 

@@ -65,7 +65,7 @@ def test_columns_say_what_each_header_says(parts: list[tuple[bytes, int, int, bo
         assert (
             found.has_magic[row],
             found.is_divided[row],
-            found.faults[row] & UNDECLARED_STREAM_ID > 0,
+            found.header_faults[row] & UNDECLARED_STREAM_ID > 0,
         ) == (
             has_magic,
             is_divided,
@@ -78,7 +78,7 @@ def test_columns_say_what_each_header_says(parts: list[tuple[bytes, int, int, bo
         key_at = int(start[row]) + HEADER_SIZE + framing + header.extras_size
         assert found.extras_at[row] == key_at - header.extras_size
         key_size = header.key_size if is_divided and header.key_size else -1
-        assert (found.key.start[row], found.key.size[row]) == (key_at, key_size)
+        assert (found.prefixed_key.start[row], found.prefixed_key.size[row]) == (key_at, key_size)
         assert (found.value.start[row], found.value.size[row]) == (
             key_at + header.key_size,
             value_size if is_divided else 0,
@@ -97,7 +97,11 @@ def test_a_stream_id_that_the_header_does_not_count(
     found = HeaderColumns(
         np.frombuffer(head + b"\x22\0\7" + bytes(40), np.uint8), np.zeros(1, np.int64)
     )
-    assert (found.framing_size[0], found.faults[0] == UNDECLARED_STREAM_ID, found.is_sound) == (
+    assert (
+        found.framing_size[0],
+        found.header_faults[0] == UNDECLARED_STREAM_ID,
+        found.is_sound,
+    ) == (
         framing_size,
         framing_size > 0,
         framing_size == 0,
