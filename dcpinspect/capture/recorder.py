@@ -122,6 +122,10 @@ class _ReportPipe:
         self._waiting.append(json.dumps(what).encode() + b"\n")
         self.flush()
 
+    def line(self, text: str) -> None:
+        """Sends what the user is to read."""
+        self.send(line=text)
+
     def state(self, **what: Any) -> None:
         """Sends a line that the next one makes needless; it is left out while others wait."""
         self.flush()
@@ -358,11 +362,9 @@ class Recorder:
         else:
             if self._is_full:
                 self._is_full = False
-                self._reports.send(
-                    line=(
-                        f"{self._wishes.name}: there is room again; recording goes on "
-                        f"({self._unrecorded:,} packets are missing)"
-                    )
+                self._reports.line(
+                    f"{self._wishes.name}: there is room again; recording goes on "
+                    f"({self._unrecorded:,} packets are missing)"
                 )
 
     def _has_room(self) -> bool:
@@ -382,9 +384,7 @@ class Recorder:
         self._unrecorded += packets
         if not self._is_full:
             self._is_full = True
-            self._reports.send(
-                line=f"{error}; packets are counted and left out until there is room"
-            )
+            self._reports.line(f"{error}; packets are counted and left out until there is room")
 
     def _look_at(self, source: PacketSource, poller: select.poll) -> None:
         """Handles an error of a source: an interface that is down may come up again; one that is
@@ -395,11 +395,8 @@ class Recorder:
             return
         name, reason = escape(source.name), error.strerror
         if not source.is_gone:
-            self._reports.send(
-                line=(
-                    f"{name}: the interface is down ({reason}); capturing goes on once it is up "
-                    "again"
-                )
+            self._reports.line(
+                f"{name}: the interface is down ({reason}); capturing goes on once it is up again"
             )
             return
         end = time.monotonic() + source.silence_s
@@ -415,25 +412,15 @@ class Recorder:
         source.close()
         if self._ending is not None:
             return
+        problem = f"the interface is gone ({reason})"
         if self._wishes.waits:
             self._gone.append(source.name)
-            self._reports.send(
-                line=f"{name}: the interface is gone ({reason}); capturing goes on once it is back"
-            )
+            self._reports.line(f"{name}: {problem}; capturing goes on once it is back")
             return
-        self._reports.send(
-            problem=[
-                source.name,
-                (
-                    f"the interface is gone ({reason}); start again when it is back, or wait for "
-                    "it with --wait"
-                ),
-            ]
-        )
+        advice = "start again when it is back, or wait for it with --wait"
+        self._reports.send(problem=[source.name, f"{problem}; {advice}"])
         if self._sources:  # otherwise the end says so at once
-            self._reports.send(
-                line=f"{name}: the interface is gone ({reason}); the other interfaces go on"
-            )
+            self._reports.line(f"{name}: {problem}; the other interfaces go on")
 
     def _reopen(self, poller: select.poll) -> None:
         interfaces()  # an interface that is back has another number
@@ -450,7 +437,7 @@ class Recorder:
                 self._reports.send(interfaces=self._files.interfaces)
             if source.fileno() is not None:
                 poller.register(source.fileno() or 0, select.POLLIN)
-            self._reports.send(line=f"{escape(name)}: the interface is back; capturing goes on")
+            self._reports.line(f"{escape(name)}: the interface is back; capturing goes on")
 
     def _tell_damage(self, path: str, what: str) -> None:
         if not self._wishes.is_spool:  # its files go once they are read
