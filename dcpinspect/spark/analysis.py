@@ -96,7 +96,7 @@ class PartTask:
     messages: str = ""
     """The same path for the files of messages; empty if no messages are wanted."""
     originals: Mapping[str, str] = field(default_factory=dict)
-    """The same as ``Kept.originals``."""
+    """The same as ``ManifestPart.originals``."""
     beside: Sequence[PartTask] = ()
     """For a part of copies: the same connections at the points where they count. The copies are
     compared with them.
@@ -176,11 +176,11 @@ class PartResult:
     """All files that the task wrote, as it left them."""
     rows: int
     closed: tuple[str, ...] = ()
-    """The same as ``Kept.closed``."""
+    """The same as ``ManifestPart.closed``."""
     state: str = ""
     """Path of the state with which a later run can continue; empty if it cannot."""
     folded: str = ""
-    """The same as ``Kept.folded``."""
+    """The same as ``ManifestPart.folded``."""
     ending: tuple[str, ...] = ()
     """Those of ``messages`` with messages that were only completed by the end of the captures."""
     ending_rows: int = 0

@@ -62,18 +62,22 @@ class DcpSource(DataSource):
         )
 
 
-class Reader(DataSourceReader):
-    """Plans the tasks, and runs one."""
+class TaskReader:
+    """Runs a task."""
 
     def __init__(self, asked: SourceOptions) -> None:
         self.asked = asked
-
-    def partitions(self) -> list[InputPartition]:
-        """Returns one task for the files of each capture point, or for each file."""
-        return [Task(capture_slice) for capture_slice in self.asked.task_parts()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Returns the rows of one task."""
         if not isinstance(partition, Task):  # Spark passes a stand-in if no file is wanted
             return iter(())
         return record_batches(self.asked, partition.part)
+
+
+class Reader(TaskReader, DataSourceReader):
+    """Plans the tasks, and runs one."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Returns one task for the files of each capture point, or for each file."""
+        return [Task(capture_slice) for capture_slice in self.asked.task_parts()]

@@ -4,6 +4,7 @@ one that every process sees; other names are refused.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -175,6 +176,11 @@ def write(path: str, data: bytes, salt: Salt | None = None) -> None:
             os.fsync(file.fileno())
     except OSError as error:  # of a full disk it names no file
         raise OSError(error.errno, error.strerror, path) from error
+
+
+def digest(data: Any) -> str:
+    """Returns a digest of bytes, in hexadecimal."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def size(path: str) -> int:

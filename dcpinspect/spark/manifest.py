@@ -202,14 +202,16 @@ class Manifest:
 
         Raises UsageError if the directory is not the output of a pipeline, or of another version.
         """
-        if not os.fspath(out):
+        path = os.fspath(out)
+        name = escape(path)
+        if not path:
             raise UsageError("-o: names nothing; name a directory for the tables")
-        if any(ord(character) < 32 or ord(character) == 127 for character in os.fspath(out)):
+        if any(ord(character) < 32 or ord(character) == 127 for character in path):
             raise UsageError(
-                f"{escape(os.fspath(out))}: no table can be in a directory with such "
-                "characters in its name; name another one"
+                f"{name}: no table can be in a directory with such characters in its name; name "
+                "another one"
             )
-        folder = files.absolute(reached(os.fspath(out), "tables are written"))
+        folder = files.absolute(reached(path, "tables are written"))
         if not is_uri(folder) and _NO_FOLDER.search(folder):  # deltalake looks for another folder
             raise UsageError(
                 f"{escape(folder)}: no table can be in a directory with %XX, a backslash, or "
@@ -217,25 +219,19 @@ class Manifest:
             )
         try:
             if os.path.isfile(folder):
-                raise UsageError(
-                    f"{escape(os.fspath(out))}: is a file; name a directory for the tables"
-                )
+                raise UsageError(f"{name}: is a file; name a directory for the tables")
             if (run := runs.newest(folder)) is not None:
                 return cls._read(f"{folder}/{FOLDER}/{run.state}", folder, run)
             if any(map(_OF_0_2.fullmatch, files.names_in(f"{folder}/{FOLDER}"))):
                 raise UsageError(
-                    f"{escape(os.fspath(out))}: was written by dcpinspect 0.2.0; run the pipeline "
-                    "into a new directory"
+                    f"{name}: was written by dcpinspect 0.2.0; run the pipeline into a new directory"
                 )
             if not {FOLDER, *_OURS}.issuperset(files.names_in(folder)):
                 raise UsageError(
-                    f"{escape(os.fspath(out))}: has files of something else in it; name a new "
-                    "directory for the tables"
+                    f"{name}: has files of something else in it; name a new directory for the tables"
                 )
         except OSError as error:
-            raise UsageError(
-                f"{escape(os.fspath(out))}: cannot be looked at ({delta.error_text(error)})"
-            ) from error
+            raise UsageError(f"{name}: cannot be looked at ({delta.error_text(error)})") from error
         return cls(folder)
 
     @classmethod

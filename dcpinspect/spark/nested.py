@@ -54,8 +54,8 @@ def nested(
                     ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes
                 )
             )
-        elif isinstance(ended, _Failed):
-            raise (OutputError if ended.is_output else UsageError)(ended.text)
+        elif isinstance(ended, DcpInspectError):
+            raise ended
         else:
             return ended.result  # type: ignore[no-any-return] # of ``work``
 
@@ -101,14 +101,6 @@ class _MissingTasks:
     sizes: Sequence[int]
     done: Sequence[Sequence[_Stored]]
     """Results of what was little work, so that it is not done again."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """An error for the user."""
-
-    text: str
-    is_output: bool
 
 
 class _NeedError(Exception):
@@ -159,13 +151,13 @@ def _tried(
     results: Sequence[Sequence[_Stored]],
     stem: str,
     salt: Salt | None,
-) -> _Done | _MissingTasks | _Failed:
+) -> _Done | _MissingTasks | DcpInspectError:
     try:
         return _Done(work(given.read(salt), _Inner(processors, results, stem, salt)))
     except _NeedError as need:
         return need.wanted
     except DcpInspectError as error:
-        return _Failed(str(error), isinstance(error, OutputError))
+        return (OutputError if isinstance(error, OutputError) else UsageError)(str(error))
 
 
 def _done(item: _Stored, *, stem: str, salt: Salt | None) -> _Stored:

@@ -236,21 +236,18 @@ class _RunInProgress:
                 paths, manifest.options["capture_point"], manifest.points, before
             )
             is_many = sum(not unit.head for unit in units) > FEW
-            new = (
-                []
-                if is_many
-                else self._new([digested(unit) if not unit.head else unit for unit in units])
-            )
+            new = [] if is_many else self._new(_digested(TaskRunner(), units))
             is_stale = bool(manifest.number) and manifest.program != program()
             opened_parts = _newly_readable(manifest, self.options.secrets)
-            if not (new or is_many or is_stale or opened_parts) and manifest.number:
+            has_work = not manifest.number or is_stale or bool(opened_parts)
+            if not (new or is_many or has_work):
                 return self._as_before()
             start = time.monotonic()
             with tasks_of() as tasks:
                 self._took("start", start)
                 if is_many:
                     new = self._new(_digested(tasks, units))
-                    if not (new or is_stale or opened_parts) and manifest.number:
+                    if not (new or has_work):
                         return self._as_before()
                 self._work(
                     tasks,
@@ -269,24 +266,15 @@ class _RunInProgress:
 
     def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:
         manifest, last = self.manifest, plan.last_times(self.manifest.units)
-        gone = [
-            unit.counts and time_ns is not None and time_ns < before_ns
-            for unit, time_ns in zip(manifest.units, last, strict=True)
-        ]
-        self.summary.expired = sum(
-            is_gone and not unit.begins for unit, is_gone in zip(manifest.units, gone, strict=True)
-        )
-        if not any(gone):
+        units, gone = list(manifest.units), []
+        for number, time_ns in enumerate(last):
+            if units[number].counts and time_ns is not None and time_ns < before_ns:
+                units[number] = replace(units[number], expired=True)
+                gone.append(units[number])
+        self.summary.expired = sum(not unit.begins for unit in gone)
+        if not gone:
             return self._as_before()
-        units = [
-            replace(unit, expired=True) if is_gone else unit
-            for unit, is_gone in zip(manifest.units, gone, strict=True)
-        ]
-        with_secrets = {
-            unit.unit.point
-            for unit, is_gone in zip(manifest.units, gone, strict=True)
-            if is_gone and unit.report.secrets
-        }
+        with_secrets = {unit.unit.point for unit in gone if unit.report.secrets}
         with self._timed("whole"), tasks_of() as tasks:
             is_stale = manifest.program != program()
             opened_parts = _newly_readable(manifest, self.options.secrets)
@@ -340,14 +328,7 @@ class _RunInProgress:
         with self._timed("analysis"):
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
-            manifest_parts = [
-                *stay,
-                *(
-                    self._manifest_part(work, report)
-                    for work, report in zip(works, analysed, strict=True)
-                ),
-            ]
-            manifest = replace(manifest, parts=manifest_parts)
+            manifest = replace(manifest, parts=[*stay, *map(self._manifest_part, works, analysed)])
             joining = RunParts.from_manifest(manifest, self.batch, secrets)
             if self.has_whole:
                 self.results, together = put_together(joining, tasks)
@@ -450,16 +431,17 @@ class _RunInProgress:
         """Returns a part. ``shares``: its tasks' results; the last followed the connections."""
         for share in shares:
             self.written += share.written
-        rows, last, before = sum(share.rows for share in shares), shares[-1], work.before
+        rows, last = sum(share.rows for share in shares), shares[-1]
+        before = work.before or ManifestPart("", "", (), 0)
         self.summary.messages += rows
         return ManifestPart(
             work.point,
             self._relative(last.part),
             (
-                *(before.messages if before else ()),
+                *before.messages,
                 *(self._relative(path) for share in shares for path in share.messages),
             ),
-            rows + (before.rows if before else 0),
+            rows + before.rows,
             last.closed,
             originals=work.originals,
             state=self._relative(last.state),
@@ -467,7 +449,7 @@ class _RunInProgress:
             ending=tuple(map(self._relative, last.ending)),
             ending_rows=last.ending_rows,
             looks=(
-                *(before.looks if before else ()),
+                *before.looks,
                 *(self._relative(share.looks) for share in shares if share.looks),
             ),
             ending_looks=tuple(

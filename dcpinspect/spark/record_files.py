@@ -6,7 +6,6 @@ file contains a digest of its rows: a run writes only the files that do not exis
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
@@ -28,8 +27,6 @@ from dcpinspect.tables.record_tables import Records
 
 ROWS = 1 << 15
 """Number of rows of a table that are made and written at once."""
-_DIGEST = 16
-"""Size of a digest in bytes."""
 
 
 def mark_of(of_whole: OfWhole, captures: int) -> str:
@@ -37,7 +34,7 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
 
     Names of captures do not change, and captures may be added.
     """
-    return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
+    return files.digest(pickle.dumps((of_whole, captures > 1)))
 
 
 def write_part_rows(
@@ -99,7 +96,7 @@ def _digest_of(table: Any) -> str:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    return hashlib.blake2b(sink.getvalue(), digest_size=_DIGEST).hexdigest()
+    return files.digest(sink.getvalue())
 
 
 def written_rows(path: str, tables: Iterator[Any]) -> WrittenFile:

@@ -132,7 +132,7 @@ class NewRows:
     part: int
     """Place of the part in the manifest."""
     mark: str
-    """``Kept.of_whole`` of the part from now on."""
+    """``ManifestPart.of_whole`` of the part from now on."""
     of_whole: str
     """Path of the file with what only the whole shows of the part."""
 

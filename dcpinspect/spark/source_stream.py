@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -25,18 +24,17 @@ from pyspark.sql.streaming.datasource import (
 
 from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
-from dcpinspect.spark.data_source import Task
+from dcpinspect.spark.data_source import Task, TaskReader
 from dcpinspect.spark.source_options import SourceOptions
-from dcpinspect.spark.source_rows import record_batches
 
 _CHANGED = "changed_ns"
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Finds the new captures, plans tasks, and runs one."""
 
     def __init__(self, asked: SourceOptions) -> None:
-        self.asked = asked
+        super().__init__(asked)
         self._last_ns: int | None = None
         """Latest time of change of wanted captures; None: no limit."""
 
@@ -96,12 +94,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     Task(replace(capture_slice, files=tuple(new), before=tuple(before[-1:])))
                 )
         return tasks
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Returns the rows of one task."""
-        if not isinstance(partition, Task):  # Spark passes a stand-in if no file is wanted
-            return iter(())
-        return record_batches(self.asked, partition.part)
 
     def commit(self, end: dict[str, int]) -> None:
         """Does nothing, because nothing is stored."""

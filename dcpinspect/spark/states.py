@@ -10,7 +10,6 @@ if no other packet comes before or between them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,8 +23,6 @@ from dcpinspect.spark.bundles import UnitBundles
 from dcpinspect.spark.salt import Salt
 from dcpinspect.streams.contents import Contents
 
-_DIGEST = 16
-"""Size of a digest in bytes."""
 _ABOVE = 5
 """Number of places whose owner is checked: the state, the folders of its run, of all runs and of
 the output, and the folder around it.
@@ -34,7 +31,7 @@ the output, and the folder around it.
 
 def mark_of(bundles: Iterable[UnitBundles]) -> str:
     """Returns a digest of which packets these are, with their numbers."""
-    return _digest(
+    return files.digest(
         "\n".join(
             f"{bundle.base} {bundle.file} {bundle.first} {bundle.path}" for bundle in bundles
         ).encode()
@@ -85,7 +82,7 @@ def read_state(reading: Reading, path: str, salt: Salt | None = None) -> bool:
 
 
 def _write(stem: str, data: bytes, salt: Salt | None) -> str:
-    path = f"{stem}.{_digest(data)}.state"
+    path = f"{stem}.{files.digest(data)}.state"
     files.write(path, data, salt)
     return path
 
@@ -95,10 +92,6 @@ def _read(path: str, salt: Salt | None) -> bytes:
         for folder in (Path(path), *Path(path).parents)[:_ABOVE]:
             check_above(folder.stat(), folder)
     data = files.content(path, salt)
-    if _digest(data) != path.split(".")[-2]:
+    if files.digest(data) != path.split(".")[-2]:
         raise NotResumableError(f"{path} has changed")
     return data
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=_DIGEST).hexdigest()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import hashlib
 import os
 import re
 import stat
@@ -24,7 +23,7 @@ from dcpinspect.capture.folders import captures_in, has_name_of_capture
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.spark.files import reached
+from dcpinspect.spark.files import digest, reached
 from dcpinspect.text import escape
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def digests(path: str, size: int) -> tuple[str, str]:
         first = file.read(min(END, size))
         file.seek(max(0, size - END))
         last = file.read(min(END, size))
-    return tuple(hashlib.blake2b(piece, digest_size=16).hexdigest() for piece in (first, last))  # type: ignore[return-value] # two
+    return digest(first), digest(last)
 
 
 def size_of(path: str) -> int:
