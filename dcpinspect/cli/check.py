@@ -15,7 +15,7 @@ from dcpinspect.cli.terminal import columns_asked, complain, height, put_folded
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.formats import TEXT, Format, Painter, ReportFormat
-from dcpinspect.text import counted, words_of
+from dcpinspect.text import counted, escape, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +216,11 @@ def _check(
             give_back()
             files, links = reading.files, reading.links
             choice = request.choice.within(reading)
-            findings = choice.matching(reading.findings(wanted=choice.wants, links=links), files)
+            found = reading.findings(wanted=choice.wants, links=links)
+            apart = _logs_apart(request.evidence, reading)
+            if apart:  # what is of another time, and has no connection, does not stand first
+                found.sort(key=lambda finding: not finding.connections)
+            findings = choice.matching(found, files)
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
             is_said = bool(findings) and not reading.messages  # findings say what is in its place
@@ -233,10 +237,27 @@ def _check(
             result.write(target, request.format, request.columns, checked, choice, verdicts)
             if packets is not None:
                 packets.write(findings, reading)
+        for line in apart:
+            complain(line)
         status = _remarks(
             reading, findings, lacking, request, stats=input_.stats, finds_ports=ports["find_ports"]
         )
         return FOUND if result.fails(findings) and status != UsageError.exit_status else status
+
+
+def _logs_apart(evidence: LogEvidence | None, reading: Reading) -> list[str]:
+    """Returns a line for each log that has no time in common with the capture."""
+    if evidence is None or reading.earliest_ns is None or reading.last_time_ns is None:
+        return []
+    from dcpinspect.tables.times import day_and_time  # deferred, as above
+
+    bounds = reading.earliest_ns, reading.last_time_ns
+    return [
+        f"{escape(path)} has no time in common with the capture, which is of "
+        f"{' to '.join(map(day_and_time, bounds))} UTC; the log is of "
+        f"{' to '.join(map(day_and_time, span))}"
+        for path, span in evidence.apart_from(bounds).items()
+    ]
 
 
 def _remarks(

@@ -72,6 +72,8 @@ class LogEvidence:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     events: dict[str, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
     """Events that rules look at, by kind; of very many only the first."""
+    _spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Times of the first and last record of each log whose records have some, by path."""
     _lines: set[tuple[object, ...]] = field(default_factory=set)
     """What the lines of these events say. A file may be given twice, and once compressed."""
     _clients: dict[str, int] = field(default_factory=dict)
@@ -105,6 +107,9 @@ class LogEvidence:
         failover_logs: list[LogEvent] = []
         lines: list[tuple[object, ...]] = []
         for event in reading:
+            if event.time is not None:
+                first, last = self._spans.get(reading.path, (event.time, event.time))
+                self._spans[reading.path] = min(first, event.time), max(last, event.time)
             if (
                 event.event == "rollback"
                 and (key := _request(event)) is not None
@@ -143,6 +148,15 @@ class LogEvidence:
                     purge=(beside.purge_seqno or 0) if beside is not None else 0,
                 ),
             )
+
+    def apart_from(self, bounds: tuple[int, int]) -> dict[str, tuple[int, int]]:
+        """Returns first and last time of the logs, by path, that have none in common with a span."""
+        since, until = bounds
+        return {
+            path: (first, last)
+            for path, (first, last) in self._spans.items()
+            if last < since or first > until
+        }
 
     def position(self, event: LogEvent) -> str:
         """Returns where an event was written: a name that tells its log from the others, and the
