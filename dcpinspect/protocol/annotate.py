@@ -98,21 +98,13 @@ class _Annotator(Annotation):
         if len(self.data) < HEADER_SIZE:
             self.missing.append((len(self.data), HEADER_SIZE))
             self._header_fields()
-            self.problem(
-                "truncated",
-                "header",
-                len(self.data),
-                f"header ends {HEADER_SIZE - len(self.data)} bytes early",
-            )
+            early = HEADER_SIZE - len(self.data)
+            self.problem("truncated", "header", len(self.data), f"header ends {early} bytes early")
             return self._done()
         if self.captured_bytes(0, _LENGTHS_END) is None:
             self._header_fields()
-            self.problem(
-                "truncated",
-                "header",
-                0,
-                "the part of the header with the length of the message is not in the capture",
-            )
+            reason = "the part of the header with the length of the message is not in the capture"
+            self.problem("truncated", "header", 0, reason)
             self.secrecy = Secrecy.MEASURED  # nobody knows which command the body belongs to
             self._raw_body(len(self.data) - HEADER_SIZE, "no lengths in the capture")
             return self._done()
@@ -125,28 +117,14 @@ class _Annotator(Annotation):
         if self._header_problems(header):
             self._body(header)
         if header.size > len(self.data):
-            cut = next(
-                (
-                    field.name
-                    for field in message.fields
-                    if field.offset + field.size > len(self.data)
-                ),
-                "message",
-            )
-            self.problem(
-                "truncated",
-                cut,
-                len(self.data),
-                f"message ends {header.size - len(self.data)} bytes early, in {cut}",
-            )
+            ends = ((field.name, field.offset + field.size) for field in message.fields)
+            cut = next((name for name, end in ends if end > len(self.data)), "message")
+            reason = f"message ends {header.size - len(self.data)} bytes early, in {cut}"
+            self.problem("truncated", cut, len(self.data), reason)
         if len(self.data) > header.size:
             message.data = self.data[: header.size]
-            self.problem(
-                "trailing-bytes",
-                "message",
-                header.size,
-                f"{len(self.data) - header.size} bytes follow the message",
-            )
+            reason = f"{len(self.data) - header.size} bytes follow the message"
+            self.problem("trailing-bytes", "message", header.size, reason)
         return self._done()
 
     def _done(self) -> Message:
@@ -160,11 +138,8 @@ class _Annotator(Annotation):
     def _header_fields(self) -> None:
         magic = self.data[0] if self.data else Magic.REQUEST
         is_server = magic in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
-        has_token = (
-            Trait.TOKEN in opcode_traits(self.data[1], server=is_server)
-            if len(self.data) > 1
-            else False
-        )
+        traits = opcode_traits(self.data[1], server=is_server) if len(self.data) > 1 else Trait.NONE
+        has_token = Trait.TOKEN in traits
         for spec in header_fields(magic):
             if has_token and spec.kind is FieldKind.CAS:
                 value = self.hidden(spec, spec.offset, spec.kind.size, 0, is_value=False)
@@ -184,28 +159,15 @@ class _Annotator(Annotation):
             self._raw_body(header.body_size, "no sections without a magic")
             return False
         if faults & UNDEFINED_DATATYPE:
-            self.problem(
-                "undefined-datatype",
-                "datatype",
-                5,
-                f"datatype 0x{header.datatype:02x} has undefined bits",
-            )
+            reason = f"datatype 0x{header.datatype:02x} has undefined bits"
+            self.problem("undefined-datatype", "datatype", 5, reason)
         if faults & OVERSIZED_BODY:
-            self.problem(
-                "oversized-body",
-                "total_body_length",
-                8,
-                f"announces {header.body_size >> 20} MiB of body",
-            )
+            reason = f"announces {header.body_size >> 20} MiB of body"
+            self.problem("oversized-body", "total_body_length", 8, reason)
         if severity := unknown_opcode(header.opcode, server=header.is_server):
             says = f": {DEVELOPMENT[header.opcode]}" if severity == "note" else ""
-            self.problem(
-                "unknown-opcode",
-                "opcode",
-                1,
-                f"opcode 0x{header.opcode:02x} is not described{says}",
-                severity,
-            )
+            reason = f"opcode 0x{header.opcode:02x} is not described{says}"
+            self.problem("unknown-opcode", "opcode", 1, reason, severity)
         if faults & LENGTH_MISMATCH:
             framing = f"framing extras {header.framing_size} + " if header.is_flex else ""
             reason = (
@@ -249,12 +211,8 @@ class _Annotator(Annotation):
         framing_size = header.framing_size
         if faults_of(header, self.held(offset, 1)) & UNDECLARED_STREAM_ID:
             framing_size = 3
-            self.problem(
-                "undeclared-stream-id",
-                "framing_extras_length",
-                2,
-                "stream-id not counted in the header (known server fault)",
-            )
+            reason = "stream-id not counted in the header (known server fault)"
+            self.problem("undeclared-stream-id", "framing_extras_length", 2, reason)
         message.framing_size = framing_size
         if framing_size:
             self._framing(header, offset, framing_size)
@@ -279,12 +237,8 @@ class _Annotator(Annotation):
             self.problem(choice.rule, "value", value_at, choice.reason)
         elif choice.broken and choice.layout is not None:
             note = f": {choice.layout.note}" if choice.layout.note else ""
-            self.problem(
-                choice.broken,
-                "message",
-                0,
-                f"{self.message.name} in the {choice.layout.generation} layout{note}",
-            )
+            reason = f"{self.message.name} in the {choice.layout.generation} layout{note}"
+            self.problem(choice.broken, "message", 0, reason)
 
     def _framing(self, header: Header, at: int, size: int) -> None:
         spec = Field(
@@ -404,16 +358,9 @@ class _Annotator(Annotation):
         else:
             items = layout.value
         if hides_value(choice, header.opcode, header.side, server=header.is_server):
-            is_described = (
-                len(items) == 1
-                and isinstance(items[0], Field)
-                and items[0].kind is FieldKind.SECRET
-            )
-            items = (
-                items
-                if is_described
-                else (Field("value", 0, FieldKind.SECRET, "may hold credentials", "Value"),)
-            )
+            kinds = [item.kind if isinstance(item, Field) else None for item in items]
+            if kinds != [FieldKind.SECRET]:
+                items = (Field("value", 0, FieldKind.SECRET, "may hold credentials", "Value"),)
         fields = self._run(items, at, size, 1, "value")
         if self.message.value is None:
             self.message.value = Value("fields", size)
@@ -436,17 +383,13 @@ class _Annotator(Annotation):
                 offset = end
                 continue
             if not item.kind.size and isinstance(item.size, str) and item.size not in numbers:
-                rest = Field("rest", 0, FieldKind.BYTES, "", "rest")
+                spec = Field("rest", 0, FieldKind.BYTES, "", "rest")
                 meaning = f"{item.size} is not in the capture"
-                return [*field_values, self._raw(rest, offset, end - offset, depth, meaning)]
+                return [*field_values, self._raw(spec, offset, end - offset, depth, meaning)]
             width = _width(item, numbers, end - offset)
             if width > end - offset:
-                self.problem(
-                    "length-mismatch",
-                    f"{path}.{item.name}",
-                    offset,
-                    f"{item.name} of {width} bytes exceeds the {end - offset} left",
-                )
+                reason = f"{item.name} of {width} bytes exceeds the {end - offset} left"
+                self.problem("length-mismatch", f"{path}.{item.name}", offset, reason)
                 width = end - offset
                 if item.kind.size:
                     field_values.append(self._left_over(offset, width, depth))
@@ -484,12 +427,8 @@ class _Annotator(Annotation):
                 # The record is announced, but not there: a length of gigabytes must not become as
                 # many fields.
                 if offset < len(self.data):
-                    self.problem(
-                        "too-many-records",
-                        f"{path}.{spec.name}",
-                        offset,
-                        f"only {MAX_RECORDS} {spec.name} are divided",
-                    )
+                    reason = f"only {MAX_RECORDS} {spec.name} are divided"
+                    self.problem("too-many-records", f"{path}.{spec.name}", offset, reason)
                 record_values.append(self._left_over(offset, end - offset, depth))
                 break
             if end - offset < least:
@@ -501,9 +440,7 @@ class _Annotator(Annotation):
                 self.problem(rule, f"{path}.{spec.name}", offset, text)
                 record_values.append(self._left_over(offset, end - offset, depth))
                 break
-            width = least
-            if not simple:
-                width = self._record_size(spec, offset, end)
+            width = least if simple else self._record_size(spec, offset, end)
             inner = self._run(
                 spec.fields, offset, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}"
             )

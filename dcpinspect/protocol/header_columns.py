@@ -12,12 +12,8 @@ from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
 from dcpinspect.protocol.opcodes import Opcode
 
-_RESPONSE = int(Magic.RESPONSE)
-_FLEX_RESPONSE = int(Magic.FLEX_RESPONSE)
-_SERVER_RESPONSE = int(Magic.SERVER_RESPONSE)
-_REQUEST = int(Magic.REQUEST)
-_FLEX_REQUEST = int(Magic.FLEX_REQUEST)
-_SERVER_REQUEST = int(Magic.SERVER_REQUEST)
+_MAGICS = tuple(map(int, Magic))
+_, _RESPONSE, _FLEX_REQUEST, _FLEX_RESPONSE, _SERVER_REQUEST, _SERVER_RESPONSE = _MAGICS
 _DELETION, _EXPIRATION = int(Opcode.DCP_DELETION), int(Opcode.DCP_EXPIRATION)
 _STREAM_ID, _STREAM_ID_SIZE = STREAM_ID << 4 | 2, 3
 """Framing extras that hold a stream-id and nothing else: this byte and the number."""
@@ -104,14 +100,7 @@ def header_faults(
     from 8.0 on, and from 6.5 to 7.6 if the message did not fit the write buffer. Read literally
     they have a seqno of 0x22….
     """
-    if magic not in (
-        _REQUEST,
-        _RESPONSE,
-        _FLEX_REQUEST,
-        _FLEX_RESPONSE,
-        _SERVER_REQUEST,
-        _SERVER_RESPONSE,
-    ):
+    if magic not in _MAGICS:
         return BAD_MAGIC  # nothing else counts
     faults = LENGTH_MISMATCH if framing + extras + key > body else 0
     if datatype & UNDEFINED:

@@ -134,8 +134,7 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> LayoutChoic
     if not fitting:
         sizes = sorted({layout.extras_size for layout in layouts})
         reason = (
-            f"{name} {header.side} with {header.extras_size} bytes of extras; "
-            f"{_listed(sizes)} {'is' if len(sizes) == 1 else 'are'} defined"
+            f"{name} {header.side} with {header.extras_size} bytes of extras; {_defined(sizes)}"
         )
         # A refused request's body is worth reading even under odd extras; so are key and value of a
         # longer document message.
@@ -159,12 +158,10 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> LayoutChoic
         reason = f"{name} {header.side} must {'' if layout.value else 'not '}have a value"
         return LayoutChoice(layout, "unexpected-section", reason, value_fits=False)
     sizes = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
-    reason = (
-        f"{name} {header.side} with {value_size} bytes of value; {_listed(sizes)} "
-        f"{'is' if len(sizes) == 1 else 'are'} defined"
-    )
+    reason = f"{name} {header.side} with {value_size} bytes of value; {_defined(sizes)}"
     return LayoutChoice(layout, named or "value-length", reason, value_fits=False)
 
 
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers)) or "none"
+def _defined(sizes: list[int]) -> str:
+    listed = ", ".join(map(str, sizes)) or "none"
+    return f"{listed} {'is' if len(sizes) == 1 else 'are'} defined"

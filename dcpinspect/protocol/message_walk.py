@@ -148,8 +148,8 @@ class Walk:
         walk.streams = walk.events = walk.cut = 0
         reason_code = frame_messages(self.data, ROLES, tables)
         rows = slice(first, walk.count)
-        end, why = self.offset + walk.at, _REASONS[reason_code]
-        return MessageRun(end, why, walk.need, rows, walk.streams, walk.events, walk.cut)
+        end, reason = self.offset + walk.at, _REASONS[reason_code]
+        return MessageRun(end, reason, walk.need, rows, walk.streams, walk.events, walk.cut)
 
     def new_streams(self, run: MessageRun) -> tuple[IntArray, IntArray]:
         """Returns the new streams of a run, and the packet that showed each of them."""
