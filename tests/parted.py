@@ -23,12 +23,11 @@ from dcpinspect.reading.joining import (
     SET_APART,
     MergedReading,
     ReadingPart,
-    find_events,
     judged,
     merged,
     merged_apart,
 )
-from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.reading import Reading, find_events
 from dcpinspect.reading.resuming import go_on, put_aside
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.tables.record_tables import Records

@@ -564,9 +564,7 @@ class Engine:
         for chunk in chunks:
             self._evidence.note(chunk)
             number = _number(chunk.connection, chunk.direction)
-            framer = self._framers.get(number) or self._new_framer(
-                chunk.connection, chunk.direction
-            )
+            framer = self._framer(chunk.connection, chunk.direction)
             if (
                 chunk.offset == 0
                 and not chunk.is_start
@@ -582,9 +580,7 @@ class Engine:
 
     def _read_header(self, connection: int, size: int) -> None:
         """Counts the bytes of a PROXY header as read."""
-        number = _number(connection, C2S)
-        framer = self._framers.get(number) or self._new_framer(connection, C2S)
-        framer.account.messages += size
+        self._framer(connection, C2S).account.messages += size
         self._endpoints.proxied[connection] = self._proxies.of[connection].client
 
     def _has_left(self, connection: int) -> bool:
@@ -623,11 +619,13 @@ class Engine:
             self._clients[index], self._servers[index] = self._servers[index], self._clients[index]
         return messages
 
-    def _new_framer(self, connection: int, direction: int) -> Framer:
-        self._begin(np.array([connection]))
-        streams = self._streams_of(connection, direction)
-        framer = Framer(known_streams=streams, is_doubted=self._evidence.is_doubted(connection))
-        self._framers[_number(connection, direction)] = framer
+    def _framer(self, connection: int, direction: int) -> Framer:
+        framer = self._framers.get(_number(connection, direction))
+        if framer is None:
+            self._begin(np.array([connection]))
+            streams = self._streams_of(connection, direction)
+            framer = Framer(known_streams=streams, is_doubted=self._evidence.is_doubted(connection))
+            self._framers[_number(connection, direction)] = framer
         return framer
 
     def _streams_of(self, connection: int, direction: int) -> KnownStreams:

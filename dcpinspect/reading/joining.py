@@ -42,7 +42,6 @@ from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.streams.words import RESUMED
-from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.temporary import LARGE, large_files, mapped
 from dcpinspect.transport.headers import within
@@ -307,16 +306,16 @@ def merged_apart(
     streams of the part of which everything stays.
     """
     loaded = [having(number, None) for number in range(parts)]
-    whole = merged(loaded, files, left_out=left_out)
+    joined = merged(loaded, files, left_out=left_out)
     begun = [number.opened_by for number in loaded]
-    wanting = whole.wanting(judge)
+    wanting = joined.wanting(judge)
     if any(mask.any() for mask in wanting):
-        del loaded, whole  # otherwise they would be in memory twice
+        del loaded, joined  # otherwise they would be in memory twice
         loaded = [
             having(number, mask if mask.any() else None) for number, mask in enumerate(wanting)
         ]
-        whole = merged(loaded, files, left_out=left_out)
-    return whole, begun
+        joined = merged(loaded, files, left_out=left_out)
+    return joined, begun
 
 
 def judged(
@@ -334,20 +333,6 @@ def judged(
         return np.zeros(len(streams), dtype=np.bool_)
     gaps.stream, gaps.after, gaps.before, cause = np.concatenate(rows).T
     return in_dispute(gaps, cause, streams, branches)
-
-
-def find_events(
-    batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray
-) -> FoundEvents:
-    """Returns the wanted events of one part, found in its messages, which are read again;
-    ``numbers``: new numbers of its connections.
-    """
-    events = FoundEvents(wanted)
-    for batch in batches:
-        if int(batch.row[0]) > wanted.last_row:
-            break
-        events.feed(batch, numbers)
-    return events
 
 
 def _checkers(parts: Sequence[ReadingPart]) -> list[Checker]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, Capture, CaptureFile, FileDamage, open_capture
@@ -392,18 +393,10 @@ class Reading(AbstractContextManager["Reading", None]):
             self._compared = self.messages
 
     def _look_again(self, query: EventQuery) -> FoundEvents:
-        from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
-
-        events = FoundEvents(query)
-        with ExitStack() as stack:
-            batches: Iterable[MessageBatch] | None = self._kept
-            if batches is None:
-                batches = stack.enter_context(Reading(self.files, **self.options))
-            for batch in batches:
-                if int(batch.row[0]) > query.last_row:
-                    break
-                events.feed(batch)
-        return events
+        if self._kept is not None:
+            return find_events(self._kept, query)
+        with Reading(self.files, **self.options) as again:
+            return find_events(again, query)
 
     def __iter__(self) -> Generator[MessageBatch, None, None]:
         return self._delivered(self._decoded(self._framed()))
@@ -496,3 +489,19 @@ class Reading(AbstractContextManager["Reading", None]):
             yield frames_joined(held)
         self.on_end()
         yield self.engine.frame_rest()
+
+
+def find_events(
+    batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray | None = None
+) -> FoundEvents:
+    """Returns the wanted events, found in messages that are read again; ``numbers``: those of their
+    connections in the whole, if they are of a part.
+    """
+    from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
+
+    events = FoundEvents(wanted)
+    for batch in batches:
+        if int(batch.row[0]) > wanted.last_row:
+            break
+        events.feed(batch, numbers)
+    return events

@@ -25,8 +25,8 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.reading.joining import ReadingPart, find_events
-from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.joining import ReadingPart
+from dcpinspect.reading.reading import Reading, find_events
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import WrittenFile, attempt
 from dcpinspect.spark.bundles import UnitBundles, write_keys
