@@ -93,8 +93,8 @@ class TextPackets:
             if frame.time_ns is None or not 0 <= frame.time_ns <= _MOST_NS:
                 last_ns = min(last_ns + 1000, _MOST_NS)  # times never go back
                 if frame.time_ns is not None:
-                    why = "times before 1970 or after 2106, which no pcap file has"
-                    self._note(LineProblem(0, why))
+                    problem = "times before 1970 or after 2106, which no pcap file has"
+                    self._note(LineProblem(0, problem))
             else:
                 last_ns = frame.time_ns
             seconds, nanoseconds = divmod(last_ns, 10**9)

@@ -327,11 +327,10 @@ class ComparisonSide:
                 ],
                 pa.bool_(),
             ),
-            "system_events": pa.array(
-                [subscription.system_events for subscription in asks], pa.bool_()
-            ),
-            "prepares": pa.array([subscription.prepares for subscription in asks], pa.bool_()),
-            "deletions": pa.array([subscription.deletions for subscription in asks], pa.bool_()),
+            **{
+                name: pa.array([getattr(subscription, name) for subscription in asks], pa.bool_())
+                for name in ("system_events", "prepares", "deletions")
+            },
             "asks": pa.array(self._requests(), pa.string()),
         }
         return pa.table(columns).filter(pa.array(self._may_deliver()))

@@ -36,13 +36,11 @@ class TableQuery(DuckQuery):
         """Returns a table with readable columns: the columns of captures first, then those that
         only pipelines have, then the 64-bit columns.
         """
+        relation = self._stored(manifest, name)
         if name == "messages":
-            numbers = self._stored(manifest, "connections").project(
-                f'{CONNECTION_ID.name}, "connection"'
-            )
-            relation = self._stored(manifest, name).join(numbers, CONNECTION_ID.name, how="left")
-        else:
-            relation = self._stored(manifest, name)
+            connections = self._stored(manifest, "connections")
+            numbers = connections.project(f'{CONNECTION_ID.name}, "connection"')
+            relation = relation.join(numbers, CONNECTION_ID.name, how="left")
         if name not in TABLES:
             return relation
         return relation.project(

@@ -234,12 +234,12 @@ def problems(manifest: Manifest, batches: Container[int] | None = None) -> Itera
             continue
         all_problems: list[tuple[str, int | None, str]] = []
         if unit.base in beside and not unit.is_bad:
-            what = (
+            reason = (
                 f"has packets of the same time as {escape(beside[unit.base].unit.name)}, and is of "
                 "the same capture point: if it was recorded elsewhere, --capture-point stem keeps "
                 "the two apart"
             )
-            all_problems.append(("note", None, what))
+            all_problems.append(("note", None, reason))
         if unit.report.error is not None:
             all_problems.append(("error", None, escape(unit.report.error)))
         all_problems += [

@@ -47,12 +47,9 @@ def compare(
     """
     looks = results.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
-    change_files = tasks.map(
-        "comparing streams",
-        partial(_written, shares=shares, stem=stem),
-        looks,
-        [event_look.work.size for event_look in looks],
-    )
+    sizes = [event_look.work.size for event_look in looks]
+    write = partial(_written, shares=shares, stem=stem)
+    change_files = tasks.map("comparing streams", write, looks, sizes)
     behind = min((vbuckets for _, vbuckets in change_files), default=VBUCKETS)
     vbuckets = wanted.vbuckets(pairs.first)
     items, sizes = [], []
@@ -182,14 +179,9 @@ def _find_events(
 ) -> FoundEvents:
     """Reads the wanted events again, to compare streams."""
     looks = results.looks(wanted, secrets)
+    sizes = [event_look.work.size for event_look in looks]
     return FoundEvents.joined(
-        wanted,
-        tasks.map(
-            "comparing streams",
-            events_looked_for,
-            looks,
-            [event_look.work.size for event_look in looks],
-        ),
+        wanted, tasks.map("comparing streams", events_looked_for, looks, sizes)
     )
 
 

@@ -102,13 +102,10 @@ def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
             or f"; there are {', '.join(manifest.table_names)}"
         )
         raise UsageError(f"table {escape(name)}: there is none{close}")
+    frame = _stored(spark, manifest, name)
     if name == "messages":
         numbers = _stored(spark, manifest, "connections").select(CONNECTION_ID.name, "connection")
-        frame = _stored(spark, manifest, name).join(
-            numbers.hint("broadcast"), CONNECTION_ID.name, "left"
-        )
-    else:
-        frame = _stored(spark, manifest, name)
+        frame = frame.join(numbers.hint("broadcast"), CONNECTION_ID.name, "left")
     if name not in TABLES:
         return frame
     return readable(frame.select(*in_order(frame.columns, name)), name)

@@ -142,8 +142,8 @@ def in_words(bounds: tuple[int, int]) -> str:
 
 def day_and_time(time_ns: int) -> str:
     """Returns day and time in UTC, as texts for people have them: ``2024-04-06 12:01:00.587``."""
-    at = datetime.fromtimestamp(time_ns // 10**9, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}"
+    moment_utc = datetime.fromtimestamp(time_ns // 10**9, UTC)
+    return f"{moment_utc:%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}"
 
 
 def _clock(time_ns: int) -> str:
