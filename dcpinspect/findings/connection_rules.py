@@ -295,7 +295,14 @@ def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrenc
         + "; each of the two has capture loss" * copy.both_lack
     )
     return Occurrence(
-        "seen-twice", message, number, (), cause=where.replace(" ", "-"), shared=shared
+        "seen-twice",
+        message,
+        number,
+        (),
+        cause=where.replace(" ", "-"),
+        shared=shared,
+        time_ns=link.first_ns,
+        last_time_ns=link.last_ns,
     )
 
 
@@ -341,7 +348,15 @@ def _is_without_dcp(context: Context, link: TcpConnection) -> bool:
 
 def _mid_stream(link: TcpConnection, cause: FindingKey | None = None) -> Occurrence:
     message = "capture begins inside the connection, so its settings are unknown"
-    return Occurrence("mid-stream-start", message, link.number, (), effect_of=cause)
+    return Occurrence(
+        "mid-stream-start",
+        message,
+        link.number,
+        (),
+        effect_of=cause,
+        time_ns=link.first_ns,
+        last_time_ns=link.last_ns,
+    )
 
 
 def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:

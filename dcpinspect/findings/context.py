@@ -303,7 +303,7 @@ class Context:
         return self.stream_place(stream_record, stream_record.answered)
 
     def behind(self, loss: ByteLoss) -> MessagePlace:
-        """Returns the place of the first message behind a loss; its time is not kept."""
+        """Returns the place of the first message behind a loss."""
         connection, direction = int(loss.connection), int(loss.direction)
         frame = loss.after_frame
         return MessagePlace(
@@ -313,7 +313,7 @@ class Context:
             loss.end,
             frame >> FILE_SHIFT,
             frame & _FRAME,
-            0,
+            int(loss.after_time),
         )
 
     def first_losses(self, connection: int, direction: int) -> list[MessagePlace]:

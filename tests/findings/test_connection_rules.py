@@ -101,6 +101,7 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
     assert (found.rule, found.cause, found.severity) == ("capture-hole", "s2c", "note")
     assert found.message.endswith(" bytes in 1 hole, sent by the server")
     assert found.places[0].row > 0
+    assert found.first_time_ns == found.places[0].time_ns > 0
 
 
 def test_bytes_that_nobody_acknowledged_may_be_a_loss_of_the_network() -> None:
@@ -313,6 +314,8 @@ def test_a_capture_that_begins_in_the_middle() -> None:
     stream.snapshot(0, 3, "memory")
     stream.mutation(3, "k")
     assert ("note", "mid-stream-start", None) in told(talk)
+    (found,) = (one for one in findings(talk) if one.rule == "mid-stream-start")
+    assert 0 < found.first_time_ns < found.last_time_ns
 
 
 def administrator() -> Told:
