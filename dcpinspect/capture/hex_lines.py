@@ -81,6 +81,8 @@ def _row(text: str, column: int) -> bytes:
 
 _IN_IP = frozenset((0, 4, 6, 17, 41, 43, 44, 47, 50, 51, 58, 59, 60, 132, 137))
 _ETHERNET, _RAW_IP, _COOKED, _COOKED_2, _NULL = 1, 101, 113, 276, 0
+_IP_AT = {_ETHERNET: 14, _RAW_IP: 0, _COOKED: 16, _COOKED_2: 20, _NULL: 4}
+"""Where IP begins, by link type."""
 _FAMILIES = tuple(
     number.to_bytes(4, order) for number in (2, 10, 24, 28, 30) for order in ("little", "big")
 )
@@ -118,6 +120,14 @@ def _link_type(data: bytes) -> int | None:
     if data[14:16] in _KINDS_OF_IP and data[0] == 0 and _is_ip(data[16:]):
         return _COOKED
     return _NULL if data[:4] in _FAMILIES and _is_ip(data[4:]) else None
+
+
+def _lacks_end(frame: Frame) -> bool:
+    """Returns whether the header of an IP packet tells more bytes than there are."""
+    packet = frame.data[_IP_AT[frame.link_type] :]
+    version = packet[0] >> 4 if packet else 0
+    size = {4: int.from_bytes(packet[2:4]), 6: 40 + int.from_bytes(packet[4:6])}.get(version, 0)
+    return len(packet) < size
 
 
 _KINDS_OF_IP = (b"\x08\x00", b"\x86\xdd")
@@ -158,12 +168,13 @@ _HALF_A_DAY = 43_200 * 10**9
 
 def dump(lines: Lines) -> Iterator[HexPiece]:
     """Yields the packets of a dump whose offsets begin at 0 again for each."""
-    data, is_wanted, begun = bytearray(), True, 0
+    data, is_wanted, begun, longest = bytearray(), True, 0, 0
     clock, time_ns, link_type = _Clock(), None, None
 
     def finished_frame() -> HexPiece:
-        nonlocal link_type
+        nonlocal link_type, longest
         content = bytes(data)
+        longest = max(longest, len(content))
         data.clear()
         link_type = own_type if (own_type := _link_type(content)) is not None else link_type
         if link_type is None:
@@ -199,7 +210,11 @@ def dump(lines: Lines) -> Iterator[HexPiece]:
             continue
         data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, match.end())
     if data:
-        yield finished_frame()
+        latest = finished_frame()
+        if isinstance(latest, Frame) and len(latest.data) < longest and _lacks_end(latest):
+            yield LineProblem(begun, "cut short, the text ends within the packet that begins here")
+        else:
+            yield latest
 
 
 _MULTILINE = re.MULTILINE

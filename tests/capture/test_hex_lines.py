@@ -100,6 +100,27 @@ def test_packets_of_a_dump_are_frames_and_what_was_put_together_of_them_is_left_
     assert found(text)[1] == [Frame(frame, 1), Frame(frame, 1)]
 
 
+@pytest.mark.parametrize("link_header", [b"", bytes(12) + b"\x08\0"])
+def test_a_text_that_ends_within_its_last_packet_is_cut_short(link_header: bytes) -> None:
+    whole = link_header + IP_PACKET
+    cut = whole[: len(link_header) + 24]
+
+    def pieces(*packets: bytes) -> list[HexPiece]:
+        return found("\n\n".join(grouped(packet, indent="") for packet in packets))[1]
+
+    first, problem = pieces(whole, cut)
+    assert isinstance(first, Frame)
+    assert problem == LineProblem(
+        len(grouped(whole).split("\n")) + 2,
+        "cut short, the text ends within the packet that begins here",
+    )
+    # the snapshot length cut all, and a packet between was cut
+    for packets in ((cut, cut), (whole, cut, whole)):
+        assert [len(piece.data) for piece in pieces(*packets) if isinstance(piece, Frame)] == [
+            len(packet) for packet in packets
+        ]
+
+
 def test_text_beside_the_bytes_is_not_read_as_bytes() -> None:
     data = IP_PACKET + b"\x80 aa bb cc dd ee ff 11"
     for halves in (True, False):
