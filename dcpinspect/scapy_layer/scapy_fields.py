@@ -62,13 +62,10 @@ class _NumberField(scapy_fields.Field[Any, Any]):
         return given
 
     def _check(self, number: Any) -> None:
-        words = self._words()
-        if words and not hasattr(number, "__int__"):
+        if not hasattr(number, "__int__") and (words := self._words()):
             raise ValueError(unknown_word(self.name, number, words))
         if hasattr(self, "sz"):  # not while the field is made, of the table's default
-            bits = int(8 * self.sz)
-            signed = self.fmt[-1].islower()
-            check_number(self.name, number, bits, signed=signed)
+            check_number(self.name, number, int(8 * self.sz), signed=self.fmt[-1].islower())
 
     def _words(self) -> list[str]:
         if isinstance(self, FlagsField):

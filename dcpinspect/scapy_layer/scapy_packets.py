@@ -41,6 +41,7 @@ from dcpinspect.scapy_layer.scapy_fields import (
     number_class,
     number_field,
     packet_class,
+    record_class,
     section_fields,
     unknown_field,
     unknown_word,
@@ -452,11 +453,12 @@ def _body_class(
 
 
 def _words_in_doc(item: LayoutItem) -> str:
-    words = (
-        []
-        if isinstance(item, RecordList)
-        else [bit.name for bit in item.flags] + list((item.values or {}).values())
-    )
+    if isinstance(item, RecordList):
+        records = [field.name for field in record_class(item).fields_desc]
+        return f" (dictionaries of {', '.join(records)})" if len(records) > 1 else " (a list)"
+    if item.slots:
+        return f" (bytes, or a dictionary of {', '.join(slot.name for slot in item.slots)})"
+    words = [bit.name for bit in item.flags] + list((item.values or {}).values())
     return f" ({', '.join(words)})" if words else ""
 
 

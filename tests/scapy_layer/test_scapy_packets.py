@@ -636,3 +636,9 @@ def test_a_generation_has_its_own_fields_only() -> None:
 
 def test_help_lists_the_words_of_a_field() -> None:
     assert "why the stream ended (ok, closed, state-changed, " in (DcpStreamEnd.__doc__ or "")
+
+
+def test_help_lists_what_dictionaries_have() -> None:
+    assert "(dictionaries of uuid, seqno)" in (DcpStreamReqResponse.__doc__ or "")
+    table = DcpSystemEvent(event="create-scope", version=2)
+    assert "(bytes, or a dictionary of manifest_uid, " in (type(table).__doc__ or "")
