@@ -390,7 +390,7 @@ class Engine:
             holes,
             missing,
             skipped,
-            other,
+            foreign,
             unfinished,
             http,
         ) in zip(numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True):
@@ -423,8 +423,8 @@ class Engine:
                 jump=life.jump,
                 holes=(holes[C2S], holes[S2C]),
                 missing=(missing[C2S], missing[S2C]),
-                skipped=(skipped[C2S] + other[C2S], skipped[S2C] + other[S2C]),
-                not_decodable=sum(other),
+                skipped=(skipped[C2S] + foreign[C2S], skipped[S2C] + foreign[S2C]),
+                not_decodable=sum(foreign),
                 unfinished=(unfinished[C2S], unfinished[S2C]),
                 is_http=any(http),
                 lost_at_end=(

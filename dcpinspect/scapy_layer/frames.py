@@ -105,7 +105,7 @@ globals().update(FRAMES)
 class FramesField(PacketsField):
     """The list of elements; bytes that form no element are ``Raw`` at the end of the list."""
 
-    wanted = "packets, such as DcpFrameStreamId(sid=7)"
+    expected = "packets, such as DcpFrameStreamId(sid=7)"
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
         """Takes the bytes that the header says, or three if a server did not count a stream-id."""

@@ -53,13 +53,13 @@ class _NumberField(scapy_fields.Field[Any, Any]):
     def any2i(self, pkt: Any, x: Any) -> Any:
         """Returns the number. Raises ValueError, with the numbers or words there are."""
         try:
-            given = super().any2i(pkt, x)
+            value = super().any2i(pkt, x)
         except (KeyError, ValueError):
             raise ValueError(unknown_word(self.name, x, self._words())) from None
-        for number in given if isinstance(given, list | tuple) else (given,):
+        for number in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(number, _DEFERRED):
                 self._check(int(number) if isinstance(number, FlagValue) else number)
-        return given
+        return value
 
     def _check(self, number: Any) -> None:
         if not hasattr(number, "__int__") and (words := self._words()):
@@ -79,15 +79,15 @@ def number_class(kind: type[Any]) -> Any:
     return types.new_class(kind.__name__, (_NumberField, kind))
 
 
-def check_number(name: str, given: Any, bits: int, *, signed: bool = False) -> None:
+def check_number(name: str, value: Any, bits: int, *, signed: bool = False) -> None:
     """Raises ValueError for what is no number of so many bits."""
     first, last = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    if not hasattr(given, "__int__") or int(given) != given or not first <= int(given) <= last:
-        raise ValueError(f"{name} {_value_text(given)}: give a number from {first} to {last}")
+    if not hasattr(value, "__int__") or int(value) != value or not first <= int(value) <= last:
+        raise ValueError(f"{name} {_value_text(value)}: give a number from {first} to {last}")
 
 
-def _value_text(given: Any) -> str:
-    return clip(escape(repr(given)), 40)
+def _value_text(value: Any) -> str:
+    return clip(escape(repr(value)), 40)
 
 
 class _BytesField(scapy_fields.Field[Any, Any]):
@@ -97,9 +97,9 @@ class _BytesField(scapy_fields.Field[Any, Any]):
         """Returns the bytes. Raises ValueError for what is neither bytes nor a text: Scapy makes
         zero bytes of a number.
         """
-        for given in x if isinstance(x, list) else (x,):
-            if not isinstance(given, (str, bytes, bytearray, memoryview, *_DEFERRED)):
-                raise ValueError(f"{self.name} {_value_text(given)}: give bytes or a text")
+        for value in x if isinstance(x, list) else (x,):
+            if not isinstance(value, (str, bytes, bytearray, memoryview, *_DEFERRED)):
+                raise ValueError(f"{self.name} {_value_text(value)}: give bytes or a text")
         return super().any2i(pkt, x)
 
 
@@ -175,13 +175,13 @@ class TableField(TextField):
         if not isinstance(x, dict):
             return super().any2i(pkt, x)
         slots = {slot.name: slot for slot in self.slots}
-        for name, given in x.items():
+        for name, value in x.items():
             if name not in slots:
                 raise ValueError(unknown_field(str(name), self.name, slots))
             if slots[name].kind != "string":
-                check_number(name, given, {"u64": 64, "u32": 32, "bool": 1}[slots[name].kind])
-            elif not isinstance(given, str):
-                raise ValueError(f"{name} {_value_text(given)}: give a text")
+                check_number(name, value, {"u64": 64, "u32": 32, "bool": 1}[slots[name].kind])
+            elif not isinstance(value, str):
+                raise ValueError(f"{name} {_value_text(value)}: give a text")
         return encode_table(self.slots, x)
 
     def i2repr(self, pkt: Any, x: Any) -> str:
@@ -196,17 +196,17 @@ class TableField(TextField):
 class PacketsField(PacketListField):
     """A sequence of packets. Scapy makes bytes of whatever is in it."""
 
-    wanted = "packets"
+    expected = "packets"
 
     def any2i(self, pkt: Any, x: Any) -> Any:
         """Returns the packets. Raises ValueError for what is none."""
-        packets = [self._packet(given) for given in (x if isinstance(x, list | tuple) else [x])]
+        packets = [self._packet(value) for value in (x if isinstance(x, list | tuple) else [x])]
         return super().any2i(pkt, packets)
 
-    def _packet(self, given: Any) -> Any:
-        if isinstance(given, (Packet, *_DEFERRED)):
-            return given
-        raise ValueError(f"{self.name} {_value_text(given)}: give {self.wanted}")
+    def _packet(self, value: Any) -> Any:
+        if isinstance(value, (Packet, *_DEFERRED)):
+            return value
+        raise ValueError(f"{self.name} {_value_text(value)}: give {self.expected}")
 
 
 class RecordsField(PacketsField):
@@ -214,21 +214,21 @@ class RecordsField(PacketsField):
     as what is in that.
     """
 
-    def _packet(self, given: Any) -> Any:
+    def _packet(self, value: Any) -> Any:
         kind: Any = self.cls
-        if isinstance(given, dict):
+        if isinstance(value, dict):
             known_names = field_names(kind())
-            for name in given:
+            for name in value:
                 if name not in known_names:
                     raise UnknownFieldError(kind(), name)
-            return kind(**given)
-        if isinstance(given, (Packet, *_DEFERRED)):
-            return given
+            return kind(**value)
+        if isinstance(value, (Packet, *_DEFERRED)):
+            return value
         names = [field.name for field in kind.fields_desc if not isinstance(field, FieldLenField)]
         if len(names) == 1:
-            return kind(**{names[0]: given})
+            return kind(**{names[0]: value})
         raise ValueError(
-            f"{self.name} {_value_text(given)}: give dictionaries of {', '.join(names)}"
+            f"{self.name} {_value_text(value)}: give dictionaries of {', '.join(names)}"
         )
 
 

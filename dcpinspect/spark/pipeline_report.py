@@ -275,12 +275,12 @@ def _bodies(
     is_control = (ds.field("opcode") == Opcode.DCP_CONTROL) & (ds.field("side") == "request")
     ids = {record["connection_id"] for record in records if record["opcode"] == Opcode.DCP_CONTROL}
     controls = dict(by_name["connections"].rows("connection", "controls"))
-    asked = messages.to_table(
+    requests = messages.to_table(
         columns=["connection_id", "key", "row"],
         filter=is_control & ds.field("connection_id").isin(list(ids)),
     ).to_pylist()
-    times = Counter((control["connection_id"], control["key"]) for control in asked)
-    for control in asked:
+    times = Counter((control["connection_id"], control["key"]) for control in requests)
+    for control in requests:
         connection_id, key = control["connection_id"], control["key"]
         setting = (controls.get(numbers.get(connection_id)) or {}).get(key)
         if setting and times[connection_id, key] == 1:

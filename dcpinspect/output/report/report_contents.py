@@ -321,15 +321,17 @@ def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
 
 def _conversations(places: Iterable[MessagePlace]) -> list[list[MessagePlace]]:
     """Returns messages one by one, but those of a client with what the server says next."""
-    parts: list[list[MessagePlace]] = []
+    conversations: list[list[MessagePlace]] = []
     for place in places:
-        begun = parts[-1][0] if parts else place
-        goes_on = begun.direction == "c2s" and place.direction == "s2c" and len(parts[-1]) < 3
+        begun = conversations[-1][0] if conversations else place
+        goes_on = (
+            begun.direction == "c2s" and place.direction == "s2c" and len(conversations[-1]) < 3
+        )
         if goes_on and place.connection == begun.connection:
-            parts[-1].append(place)
+            conversations[-1].append(place)
         else:
-            parts.append([place])
-    return parts
+            conversations.append([place])
+    return conversations
 
 
 def _evidence_rows(findings: Sequence[Finding], limits: Limits) -> dict[int, list[str]]:
