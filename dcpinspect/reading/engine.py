@@ -382,18 +382,10 @@ class Engine:
         handshakes = self.transport.have_handshake(numbers).tolist()
         lives = self.transport.lifetimes_of(numbers)
         openings_seen = openings(self.transport.tables, numbers, self.transport.time_ns)
-        for (
-            number,
-            life,
-            opening,
-            has_handshake,
-            holes,
-            missing,
-            skipped,
-            foreign,
-            unfinished,
-            http,
-        ) in zip(numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True):
+        for number, life, opening, has_handshake, *counts in zip(
+            numbers.tolist(), lives, openings_seen, handshakes, *pairs, strict=True
+        ):
+            holes, missing, skipped, foreign, unfinished, http = counts
             is_turned = number in turned
             tls, header = self.tls.text(number), self._proxies.of.get(number)
             if tls is not None and life.closed == "fin":
