@@ -8,7 +8,7 @@ from dcpinspect.tables.column_kinds import KINDS, Column
 from dcpinspect.tables.presets import COLUMN_SETS
 from dcpinspect.tables.record_tables import RecordTable
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tables.vocabulary import vocabulary
+from dcpinspect.tables.vocabulary import numbers_by_word, vocabulary
 from dcpinspect.text import escape
 
 _MOST_WORDS = 10
@@ -28,11 +28,7 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
         *((name, text, "saved") for name, text in saved.items()),
     ]
     return [
-        *(
-            line
-            for name, column in BY_NAME.items()
-            for line in _lines(column, getattr(vocabulary(name), "words", ()))
-        ),
+        *(line for name, column in BY_NAME.items() for line in _lines(column, _words(name))),
         "",
         *(f"@{name:<21} {escape(doc)}: {escape(text)}" for name, text, doc in sets),
     ]
@@ -50,6 +46,12 @@ def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
             *(line for column in table.columns for line in _lines(column, column.words)),
         )
     ]
+
+
+def _words(name: str) -> Sequence[str]:
+    """Returns the words of a column of messages, those for numbers with their numbers."""
+    of_numbers = [f"{number} {word}" for word, number in numbers_by_word(name).items()]
+    return getattr(vocabulary(name), "words", of_numbers)
 
 
 def _lines(column: Column, words: Sequence[str]) -> list[str]:

@@ -452,16 +452,17 @@ def descriptions(schema: Any, name: str) -> Iterator[str]:
 
 
 def _signs(sign: str) -> list[list[str]]:
-    """Explains a letter or glyph of timelines and lists."""
+    """Explains a letter or glyph of timelines, lists and maps."""
     if len(sign) != 1:
         return []
-    from dcpinspect.output.render.lanes import legend  # deferred: it needs NumPy
+    from dcpinspect.output.render.lanes import legend  # deferred: these need NumPy
+    from dcpinspect.output.render.verdict import LETTERS
 
     meanings = [one.word for line in legend() for one in line if sign in one.glyph]
     meanings += [severity for severity, glyph in GLYPHS.items() if glyph == sign]
-    return [[f"{sign}: sign of timelines and lists", f"  {', '.join(dict.fromkeys(meanings))}"]] * (
-        len(meanings) > 0
-    )
+    on_maps = [f"on a map: {state}" for state, letter in LETTERS.items() if letter == sign]
+    texts = [*dict.fromkeys(meanings), *on_maps]
+    return [[f"{sign}: sign of an output", *(f"  {text}" for text in texts)]] if texts else []
 
 
 def _features(word: str) -> list[list[str]]:

@@ -399,7 +399,8 @@ word of dcpinspect
         vbucket
     why skipped: of coverage: what stood where a message should begin
     protocol: of coverage: what bytes belong to that are no messages, such as TLS or HTTP
-    ended after a rollback: of a vbucket: it has ended, and its client did not follow a rollback
+    ended after a rollback: of a vbucket: it has ended, and was rolled back before
+    after a rollback: of a vbucket: it was rolled back before; the word in front says how it stands
     pale: of a snapshot in a chart: the part of its range that did not come
     when: of a finding: its first and its last time
     explains: of a finding: others that came of it, which are counted under it

@@ -22,6 +22,7 @@ from dcpinspect.output.render.explanation import descriptions, explain
 from dcpinspect.output.render.glossary import DOCS, GLOSSARY
 from dcpinspect.output.render.lanes import legend
 from dcpinspect.output.render.palette import GLYPHS
+from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
 from dcpinspect.spark.spark_schema import SCHEMAS
 from dcpinspect.streams import words as w
@@ -294,9 +295,11 @@ def test_every_member_of_json_is_described_and_explained() -> None:
 
 def test_every_sign_of_timelines_and_lists_is_explained() -> None:
     for one in (one for line in legend() for one in line):
-        assert any(one.word in (explain(glyph) or ["", ""])[1] for glyph in one.glyph), one
+        assert any(f"  {one.word}" in (explain(glyph) or ()) for glyph in one.glyph), one
+    for state, letter in LETTERS.items():
+        assert f"  on a map: {state}" in (explain(letter) or ())
     for severity, glyph in GLYPHS.items():
-        assert explain(glyph) == [f"{glyph}: sign of timelines and lists", f"  {severity}"]
+        assert explain(glyph) == [f"{glyph}: sign of an output", f"  {severity}"]
 
 
 def test_numbers_with_names_are_told_with_both() -> None:
