@@ -116,13 +116,14 @@ class Lines:
         self._has_start, self._first, self._last = False, 0, 0
 
     def fit(self, batch: MessageBatch, rows: RowNumbers, limit: int | None = None) -> None:
-        """Makes the columns as narrow as their content, if lines have a width. ``rows``: the first
-        messages, or all if they are few. ``limit``: number of messages that are shown at most.
+        """Makes the columns as narrow as their content, if lines have a width or these messages are
+        all. ``rows``: the first messages, or all if they are few. ``limit``: number of messages that
+        are shown at most.
         """
-        if self.width is None or not len(rows):
-            return
         decoded = batch.decoded
         is_all = len(batch) < ALL_KNOWN or (limit is not None and len(rows) >= limit)
+        if not len(rows) or (self.width is None and not is_all):
+            return
         kinds = [
             *(
                 decoded.opcode,
@@ -154,7 +155,7 @@ class Lines:
                 min(13, len(seconds_text(int(batch.time_ns[rows].max()) - self._first))),
             )
         self.columns, self.is_narrow = fitting, False
-        if self.width - self.summary_at < ENOUGH:
+        if self.width is not None and self.width - self.summary_at < ENOUGH:
             self.is_narrow = True
             room = fitting.title + self.width - self.summary_at - ENOUGH
             title_width = min(fitting.title, max(_COMPACT.title, room))

@@ -466,3 +466,12 @@ def test_a_name_goes_on_over_columns_that_are_empty() -> None:
     line = lines.line(batch, 70)
     assert "→ buffer_acknowledgement " in line
     assert line[lines.summary_at :] == "bytes 11270"
+
+
+def test_without_a_width_columns_fit_where_all_messages_are_known() -> None:
+    with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
+        (batch,) = reading
+    lines = Lines()
+    lines.fit(batch, np.arange(len(batch)))
+    assert (lines.columns.row, lines.columns.seqno, lines.is_narrow) == (3, 5, False)
+    assert "Opaque" in lines.heading()
