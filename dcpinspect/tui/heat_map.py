@@ -14,12 +14,13 @@ from rich.text import Text
 from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
+from dcpinspect.output.heat import MOST, Heat
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import a_cell, axis
-from dcpinspect.tui.heat import MOST, REQUEST, SEVERITIES, SIGNS, Heat, signs
+from dcpinspect.tui.heat import REQUEST, SEVERITIES, SIGNS, signs
 from dcpinspect.tui.line_view import LineView, Piece, fitting_phrases, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
@@ -337,13 +338,14 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             phrases.append(SIGNS[sign].word)
         return " · ".join(phrases)
 
-    def legend(self, width: int) -> Text:
-        """Returns what colours and signs mean, in lines that fit."""
+    def legend(self, width: int, *, is_help: bool = False) -> Text:
+        """Returns what colours and signs mean, in lines that fit; for the help without findings."""
         blocks = enumerate(self._glyphs.blocks[:-1], 2)
         scale = [(block, self._paint(level)) for level, block in blocks]
         most = f" items, at most {self.amounts.max(initial=0):,} a cell"
         entries = [Text.assemble(*scale, most) if self.amounts.any() else Text("no items")]
-        for sign in np.unique(self._signs[self._signs > 0]).tolist():
+        drawn = {*np.unique(self._signs).tolist()} - {0, *(SEVERITIES if is_help else ())}
+        for sign in sorted(drawn):
             letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
         # beside a line, short words leave out what these letters say

@@ -19,6 +19,7 @@ import numpy as np
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError, reason
 from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
+from dcpinspect.output.heat import Heat
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
@@ -29,7 +30,6 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import for_keys
-from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.results import Marked, Results, of_connection
 

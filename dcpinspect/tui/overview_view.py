@@ -284,4 +284,4 @@ class OverviewView(View):
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of the map."""
-        return (self.map.legend(70).plain,)
+        return (self.map.legend(70, is_help=True).plain,)

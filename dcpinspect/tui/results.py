@@ -16,6 +16,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
+from dcpinspect.output.heat import Heat
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
@@ -23,7 +24,6 @@ from dcpinspect.protocol.foreign import TLS
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.row_index import RowIndex
 
 

@@ -30,7 +30,7 @@ from dcpinspect.output.render.lanes import (
     lanes,
     paints_of,
 )
-from dcpinspect.output.render.timeline_text import LABEL, apart, time_since
+from dcpinspect.output.render.timeline_text import LABEL, apart, end_of, time_since
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.text import clip, counted
 from dcpinspect.tui import theme
@@ -513,8 +513,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             counted(len(self.content.tracks), "stream")
             + (f", {above} more above" if above else "")
             + (f", {below}{'' if above else ' more'} below" if below else ""),
-            f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–"
-            f"{time_since(scale.step * TICK, last + 1)}"
+            f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–{end_of(scale, last)}"
             if is_time
             else _seqnos(scale.first, last),
             f"{a_cell(scale)} {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",

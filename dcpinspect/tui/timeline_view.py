@@ -262,7 +262,7 @@ class TimelineView(View):
         """Returns the legend of lanes and gaps."""
         lines = [
             "".join(text for text, _ in line)
-            for signs in legend(self.lanes.lane_glyphs)
+            for signs in legend(self.lanes.lane_glyphs)[:-1]  # errors and warnings all views have
             for line in legend_lines(signs, 70)
         ]
         return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]

@@ -184,14 +184,15 @@ class VbucketsView(View):
         self._is_over_time |= spot.since_ns is not None
         self._show_form(spot.vbucket, spot.since_ns)
 
-    def _signs(self, width: int, *, has_map: bool = True) -> Text:
+    def _signs(self, width: int, *, has_map: bool = True, is_help: bool = False) -> Text:
         """Returns what the signs of the map mean, and those of the shown form."""
-        legends = [self.map.legend(width)] * has_map
-        return Text("\n").join(legends + [self.heat.legend(width)] * (self.form == "heat"))
+        legends = [self.map.legend(width, is_help=is_help)] * has_map
+        legends += [self.heat.legend(width, is_help=is_help)] * (self.form == "heat")
+        return Text("\n").join(filter(None, legends))
 
     def legend(self) -> Sequence[str]:
         """Returns what all signs mean."""
-        return (self._signs(70).plain,)
+        return (self._signs(70, is_help=True).plain,)
 
     @property
     def vbucket_here(self) -> int | None:

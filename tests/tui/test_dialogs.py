@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from textual.widgets import Input
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.connection_list import ConnectionList
-from dcpinspect.tui.dialogs import ExportDialog
+from dcpinspect.tui.dialogs import ExportDialog, Help
 from dcpinspect.tui.key_bindings import KEYS
 from tests.tui.screens import Keys, lanes_of, play, press, screen
 
@@ -73,6 +74,19 @@ def test_help_has_the_keys_of_the_view_first() -> None:
         assert "follow the conversation" not in seen, "a key of another view"
 
     play("rollback.pcap", scene, (160, 110))
+
+
+@pytest.mark.parametrize("view", ["0", "2", "3", "5"])
+def test_help_tells_each_sign_once_without_counts(view: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, view, "question_mark")
+        assert isinstance(app.screen, Help)
+        about, glyphs = app.screen._legend, app.glyphs
+        assert (about.count(f"{glyphs.error} "), about.count(f"{glyphs.warning} ")) == (1, 1)
+        assert not re.search(r"[▓▒░■EROGZ] \d", about)
+        assert "Keys of stats" not in screen(app)
+
+    play("orphans.pcap", scene, (160, 110))
 
 
 def test_one_connection_is_looked_at_alone_in_every_view() -> None:

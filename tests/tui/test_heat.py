@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcpinspect.output.heat import SPANS, Heat
 from dcpinspect.output.render import lanes, verdict
 from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.reading.reading import Reading
@@ -15,8 +16,6 @@ from dcpinspect.tui.heat import (
     ROLLBACK,
     SEVERITIES,
     SIGNS,
-    SPANS,
-    Heat,
     signs,
 )
 from dcpinspect.tui.results import Results

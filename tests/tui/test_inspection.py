@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import CaptureError
+from dcpinspect.output.heat import Heat
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.inspection import Inspection
 from tests.captures import field
 from tests.doubled import packets_of, passed_on, written

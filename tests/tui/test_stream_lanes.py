@@ -7,6 +7,7 @@ import pytest
 
 from dcpinspect.output.render.timeline_text import LABEL
 from dcpinspect.tui.app import InspectApp
+from tests.captures import real_server
 from tests.streams.told import capture, opened
 from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 
@@ -273,6 +274,16 @@ def test_the_heading_ends_where_the_streams_end() -> None:
         assert "✖ error" in screen(app)
 
     play("loop.pcap", scene)
+
+
+def test_the_title_of_the_axis_of_time_ends_as_the_axis_does() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3", "d")
+        title, labels = (lanes_of(app).render_line(line).text for line in (0, 1))
+        assert "–8.709 s · a cell is " in title
+        assert labels.rstrip().endswith(" 8.709 s")
+
+    play(real_server("durability"), scene, (80, 24))
 
 
 def test_a_narrow_title_has_the_end_of_the_stream_and_cuts_what_came() -> None:
