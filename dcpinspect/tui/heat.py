@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.output.heat import Heat
 from dcpinspect.output.render.lanes import LETTERS, Sign
 from dcpinspect.protocol.message import Severity
@@ -43,13 +43,14 @@ def signs(
     place_of: IntArray,
     shape: tuple[int, int],
     together: int,
-) -> tuple[IntArray, IntArray]:
-    """Returns the sign of each cell, as its number in ``SIGNS``, and when that was, in nanoseconds
-    since 1970. ``place_of``: the line of cells of each vbucket, -1 for none.
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """Returns the sign of each cell, as its number in ``SIGNS``; when that was, in nanoseconds since
+    1970; and whether it is of a request. ``place_of``: the line of cells of each vbucket, -1 for
+    none.
     """
-    cell_signs, times = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    cell_signs, times, asked = np.zeros((3, *shape), np.int64)
     if not cell_signs.size:
-        return cell_signs, times
+        return cell_signs, times, asked > 0
     happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
     bad = results.finding_marks.where(results.finding_marks.vbucket >= 0)
     signs_found = np.where(bad.is_error, ERROR, WARNING)
@@ -60,7 +61,9 @@ def signs(
     column = np.maximum(time_ns - heat.start_ns, 0) // (heat.span_ns * together)
     cells = place_of[vbucket], np.minimum(column, shape[1] - 1)
     cell_signs[cells], times[cells] = sign, time_ns  # the last one, the most important, wins
-    return cell_signs, times
+    is_request = sign == REQUEST
+    asked[cells[0][is_request], cells[1][is_request]] = time_ns[is_request]
+    return cell_signs, times, (times == asked) & (asked > 0)
 
 
 def _happened(results: Results) -> Iterator[tuple[int, int, int]]:

@@ -20,7 +20,7 @@ from dcpinspect.output.render.timeline_text import time_since
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import a_cell, axis
-from dcpinspect.tui.heat import REQUEST, SEVERITIES, SIGNS, signs
+from dcpinspect.tui.heat import SEVERITIES, SIGNS, signs
 from dcpinspect.tui.line_view import LineView, Piece, fitting_phrases, flowed
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import Cells, sign_of
@@ -73,6 +73,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     _eighths, _top = amounts, 8
     """How high the bar of each cell is, and the highest one, in eighths of a line."""
     _signs = _sign_times = amounts
+    _is_asked = amounts > 0
     _wanted: tuple[int, int | None] = 0, None
     """Vbucket and time of the cursor, at first the worst; they stay when cells change size."""
 
@@ -120,7 +121,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
-        self._signs, self._sign_times = signs(
+        self._signs, self._sign_times, self._is_asked = signs(
             self._heat, self._results, place_of, self.amounts.shape, self._spans
         )
         if not self.is_moved:
@@ -289,8 +290,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         is_cursor = [
             column == self.column and row == self.row for column in range(self.amounts.shape[1])
         ]
-        for (amount, sign, is_here), run in groupby(
-            zip(self._eighths[row].tolist(), self._signs[row].tolist(), is_cursor, strict=True)
+        asked, letters = self._is_asked[row].tolist(), self._signs[row].tolist()
+        for (amount, sign, is_request, is_here), run in groupby(
+            zip(self._eighths[row].tolist(), letters, asked, is_cursor, strict=True)
         ):
             eighths = min(8, max(0, amount - 8 * below)) if is_single or not is_lowest else 0
             block = self._glyphs.blocks[eighths - 1] if eighths else " "
@@ -298,7 +300,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             drawn = [(block * self._wide, style)]
             if sign and is_lowest:
                 drawn = [(block * (self._wide - 1), style)]
-                is_before = sign == REQUEST or not is_single
+                is_before = is_request or not is_single
                 drawn.insert(
                     0 if is_before else 1, (self._letter(sign), base + self._paint_of_sign(sign))
                 )

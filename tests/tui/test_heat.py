@@ -67,7 +67,7 @@ def test_what_was_lost_has_a_sign_at_its_time() -> None:
     assert lost
     vbuckets = [table.values("vbucket")[row] for row in lost]
     place_of = np.arange(max(vbuckets) + 1)
-    found, _ = signs(
+    found, *_ = signs(
         heat, Results(records={"gaps": table}), place_of, (len(place_of), heat.used), 1
     )
     assert sorted(set(np.nonzero(found == LOSS)[0].tolist())) == sorted(set(vbuckets))
@@ -90,7 +90,7 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
     place_of = np.full(11, -1)
     place_of[7:11] = 0, 1, -1, 2
     shape = (3, heat.used)
-    found, _ = signs(
+    found, *_ = signs(
         heat,
         Results(records={"streams": reading.tables.streams, "snapshots": reading.tables.snapshots}),
         place_of,
@@ -98,7 +98,7 @@ def test_the_worst_that_happened_wins_a_cell() -> None:
         1,
     )
     assert {REQUEST, CLOSED, END, ROLLBACK} <= set(found[0].tolist())
-    whole, _ = signs(
+    whole, *_ = signs(
         heat, Results(records={"streams": reading.tables.streams}), place_of, (3, 1), heat.used
     )
     assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]
@@ -109,7 +109,7 @@ def test_a_stream_is_closed_by_the_first_fin_and_not_with_the_last_packet() -> N
     with read(real_server("resume-lost")) as inspection:
         results = inspection.results
         heat = results.heat.until(inspection.reading.ends[1])
-        found, times = signs(heat, results, np.arange(4), (4, heat.used), 1)
+        found, times, _ = signs(heat, results, np.arange(4), (4, heat.used), 1)
         links = {link.number: link for link in inspection.reading.links}
     assert links[3].closed_ns < links[3].last_ns
     assert set(times[found == CLOSED].tolist()) == {links[3].closed_ns, links[4].closed_ns}
@@ -124,7 +124,7 @@ def test_a_request_that_was_not_captured_has_no_sign() -> None:
         heat, results = inspection.results.heat, inspection.results
         assert {*results.records["streams"].values("requested_start")} == {None}
         numbers = np.arange(max(results.vbuckets) + 1)
-        found, _ = signs(heat, results, numbers, (len(numbers), heat.used), 1)
+        found, *_ = signs(heat, results, numbers, (len(numbers), heat.used), 1)
     assert heat.counts.any()
     assert not (found == REQUEST).any()
 
@@ -134,6 +134,6 @@ def test_an_error_of_a_vbucket_wins_over_all_that_happened() -> None:
         results = inspection.results
         numbers = np.arange(49)
         place_of = np.where(numbers < 40, -1, numbers - 40)
-        found, _ = signs(results.heat, results, place_of, (9, results.heat.used), 1)
+        found, *_ = signs(results.heat, results, place_of, (9, results.heat.used), 1)
     assert found.max() == ERROR
     assert sorted(set(np.nonzero(found == ERROR)[0].tolist())) == [2, 5, 8]

@@ -82,6 +82,15 @@ def test_enter_on_a_letter_leads_to_what_it_stands_for() -> None:
     play(real_server("resume-lost"), scene, NARROW)
 
 
+def test_the_sign_of_a_bad_request_stands_before_the_items() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        assert "█ 43   caught-up Q▁ " in screen(app)
+        assert "! 44   caught-up !▇ " in screen(app)
+
+    play(field("r06-now-missing-vbucket"), scene, NARROW)
+
+
 def test_letters_before_a_vbucket_have_their_own_meaning_in_the_legend() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
@@ -191,8 +200,7 @@ def test_a_letter_in_a_row_of_one_line_stands_beside_items_in_the_order_of_time(
         assert drawn <= {
             "  ",
             "##",
-            "Q#",
-            "Q ",
+            *(f"{sign}{one}" for one in "# " for sign in "Q✖!"),
             *(f"{one}{sign}" for one in "# " for sign in "ECNR✖!"),
         }
         assert "#E" in drawn or "Q#" in drawn

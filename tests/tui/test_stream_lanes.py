@@ -7,7 +7,7 @@ import pytest
 
 from dcpinspect.output.render.timeline_text import LABEL
 from dcpinspect.tui.app import InspectApp
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.streams.told import capture, opened
 from tests.tui.screens import Keys, lanes_of, play, press, screen, settled
 
@@ -274,6 +274,18 @@ def test_the_heading_ends_where_the_streams_end() -> None:
         assert "✖ error" in screen(app)
 
     play("loop.pcap", scene)
+
+
+def test_a_cell_of_a_disk_and_a_memory_snapshot_shows_the_one_from_disk() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(44)
+        await settled(app, pilot)
+        await press(app, pilot, "d")
+        rows = [row.pieces for row in lanes_of(app)._rows if row.lane == "snapshots"]
+        assert next(paint for _, paint in rows[0] if paint) == "snapshot-disk"
+        assert "disk" in screen(app)
+
+    play(field("r06-now-missing-vbucket"), scene, (80, 24))
 
 
 def test_the_title_of_the_axis_of_time_ends_as_the_axis_does() -> None:

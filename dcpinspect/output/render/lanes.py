@@ -228,7 +228,10 @@ def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> LaneCells:
     for bar in np.flatnonzero((last > first) | ~came).tolist():
         cells[first[bar] : last[bar] + 1] = glyphs.promised
         cells[first[bar] : until[bar] + 1] = drawn[bar]
-    single = (last == first) & came
+    # of several in a cell, the last one from disk is seen: it mostly has the most items
+    single = np.flatnonzero((last == first) & came)
+    is_disk = bars.type[visible][single] == w.SNAPSHOT_TYPES.index("disk")
+    single = single[np.argsort(is_disk, kind="stable")]
     cells[first[single]] = drawn[single]
     return cells
 
