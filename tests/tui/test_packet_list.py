@@ -125,3 +125,16 @@ def test_a_summary_has_the_room_of_what_a_message_has_not() -> None:
         assert line[: head.index(" vb") + 3].endswith(" 421"), "and beside the fields, too"
 
     play("tour.pcapng", scene, NARROW)
+
+
+def test_a_long_name_takes_the_room_of_the_vbucket_and_the_seqno_that_are_not_there() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1")
+        shown = app.packets.list
+        texts = [shown._line(place).text for place in range(shown.count)]
+        acks = [text for text in texts if "er_acknowledgement" in text]
+        assert acks
+        assert all(" buffer_acknowledgement " in text for text in acks)
+        assert {text.index(" bytes ") for text in acks} == {shown._lines.summary_at - 1}
+
+    play("lossy.pcap", scene, NARROW)
