@@ -247,19 +247,19 @@ def _terminal_decoder(
     """Returns what makes the decoder of what a terminal sends. It keeps back the answer with the background,
     which would be taken for keys, and tells whether that is light.
     """
-    decoder, kept = getincrementaldecoder(encoding)("replace"), ""
+    decoder, held_text = getincrementaldecoder(encoding)("replace"), ""
 
     def decode(data: bytes, *, final: bool) -> str:
-        nonlocal kept
+        nonlocal held_text
         if not data:  # the end of a terminal, where nobody is told by SIGHUP
             os.kill(os.getpid(), signal.SIGTERM)
-        text = kept + decoder.decode(data, final)
+        text = held_text + decoder.decode(data, final)
         if answer := _BACKGROUND.search(text):
             shares = [int(part, 16) / (16 ** len(part) - 1) for part in answer.groups()]
             tell(Color(*(round(255 * share) for share in shares)).brightness > 0.5)
             text = text[: answer.start()] + text[answer.end() :]
         part = _FIRST_PART.search(text)
-        kept = part[0] if part else ""
-        return text.removesuffix(kept)
+        held_text = part[0] if part else ""
+        return text.removesuffix(held_text)
 
     return lambda: SimpleNamespace(decode=decode)

@@ -95,10 +95,10 @@ class Help(Dialog[None]):
     def lines(self) -> Iterator[Widget | Text | Table]:
         """Yields tables of keys, and the legend."""
         view = self._view
-        own = [key for key in KEYS if view in key.views and tuple(key.views) != VIEWS]
-        if own:
+        view_keys = [key for key in KEYS if view in key.views and tuple(key.views) != VIEWS]
+        if view_keys:
             yield Text(f"Keys of {view}", "bold")
-            yield _key_table(own)
+            yield _key_table(view_keys)
         yield Text("\nSymbols", "bold")
         yield Text(self._legend)
         yield Text("\nKeys everywhere", "bold")

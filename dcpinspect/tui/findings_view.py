@@ -73,16 +73,22 @@ class FindingsView(View):
         )
         self._scrolled.set_classes("" if finding is None else finding.severity)
         lines, sign = text.plain.split("\n"), self._glyphs.folded
-        chosen = next((place for place, line in enumerate(lines) if line.startswith(sign)), 0)
+        evidence_line = next(
+            (place for place, line in enumerate(lines) if line.startswith(sign)), 0
+        )
         causes = sum(listed.effect_of is None for listed in self.list.findings)
         self.list.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         # the list has what it needs, at most half of the screen, and what the chosen evidence leaves
-        most = min(self.app.size.height // 2 - 1, self.size.height - chosen - _AFTER)
+        most = min(self.app.size.height // 2 - 1, self.size.height - evidence_line - _AFTER)
         self.list.styles.height = max(4, min(1 + self.list.lines, most))
 
         def scroll() -> None:
-            seen = self._scrolled.scrollable_content_region.height
-            down = max(0, chosen + _AFTER - 1 - seen) if self.list.evidence is not None else 0
+            visible_height = self._scrolled.scrollable_content_region.height
+            down = (
+                max(0, evidence_line + _AFTER - 1 - visible_height)
+                if self.list.evidence is not None
+                else 0
+            )
             self._scrolled.scroll_to(y=down, animate=False, immediate=True)
 
         self.call_after_refresh(scroll)

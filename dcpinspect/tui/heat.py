@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
-from dcpinspect.output.heat import Heat
 from dcpinspect.output.render.lanes import LETTERS, Sign
+from dcpinspect.output.vbucket_heat import Heat
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.words import NO_STREAM_END
 
@@ -48,9 +48,9 @@ def signs(
     1970; and whether it is of a request. ``place_of``: the line of cells of each vbucket, -1 for
     none.
     """
-    cell_signs, times, asked = np.zeros((3, *shape), np.int64)
+    cell_signs, times, request_times = np.zeros((3, *shape), np.int64)
     if not cell_signs.size:
-        return cell_signs, times, asked > 0
+        return cell_signs, times, request_times > 0
     happened = np.array(list(_happened(results)), np.int64).reshape(-1, 3)
     bad = results.finding_marks.where(results.finding_marks.vbucket >= 0)
     signs_found = np.where(bad.is_error, ERROR, WARNING)
@@ -62,8 +62,8 @@ def signs(
     cells = place_of[vbucket], np.minimum(column, shape[1] - 1)
     cell_signs[cells], times[cells] = sign, time_ns  # the last one, the most important, wins
     is_request = sign == REQUEST
-    asked[cells[0][is_request], cells[1][is_request]] = time_ns[is_request]
-    return cell_signs, times, (times == asked) & (asked > 0)
+    request_times[cells[0][is_request], cells[1][is_request]] = time_ns[is_request]
+    return cell_signs, times, (times == request_times) & (request_times > 0)
 
 
 def _happened(results: Results) -> Iterator[tuple[int, int, int]]:

@@ -14,9 +14,9 @@ from rich.text import Text
 from textual.strip import Strip
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.output.heat import MOST, Heat
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import time_since
+from dcpinspect.output.vbucket_heat import MOST, Heat
 from dcpinspect.text import counted
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import a_cell, axis
@@ -290,9 +290,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         is_cursor = [
             column == self.column and row == self.row for column in range(self.amounts.shape[1])
         ]
-        asked, letters = self._is_asked[row].tolist(), self._signs[row].tolist()
+        are_requests, letters = self._is_asked[row].tolist(), self._signs[row].tolist()
         for (amount, sign, is_request, is_here), run in groupby(
-            zip(self._eighths[row].tolist(), letters, asked, is_cursor, strict=True)
+            zip(self._eighths[row].tolist(), letters, are_requests, is_cursor, strict=True)
         ):
             eighths = min(8, max(0, amount - 8 * below)) if is_single or not is_lowest else 0
             block = self._glyphs.blocks[eighths - 1] if eighths else " "

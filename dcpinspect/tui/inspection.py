@@ -19,10 +19,10 @@ import numpy as np
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError, reason
 from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
-from dcpinspect.output.heat import Heat
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
+from dcpinspect.output.vbucket_heat import Heat
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Packets, Reading
 from dcpinspect.reading.store.store import KEEP, Store

@@ -16,9 +16,9 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
-from dcpinspect.output.heat import Heat
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
+from dcpinspect.output.vbucket_heat import Heat
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.streams.tables import Tables

@@ -156,16 +156,18 @@ class VbucketsView(View):
         streams = results.records["streams"]
         streams = streams.take(streams.rows_with("vbucket", number))
         for row in rows:
-            own = [
+            last_seqnos = [
                 last
                 for connection, last in streams.rows("connection", "last_seqno")
                 if connection in row["connections"]
             ]
             # the bars have all items, from all connections
-            took = sum(each["items"] + (each["cached_items"] or 0) for each in rows)
-            came = int(results.heat.counts[number : number + 1].sum())
-            more = came - took if row is rows[-1] and results.connection is None else 0
-            facts = _facts(row, max(filter(None, own), default=0), more)
+            stream_items = sum(each["items"] + (each["cached_items"] or 0) for each in rows)
+            heat_items = int(results.heat.counts[number : number + 1].sum())
+            more = (
+                heat_items - stream_items if row is rows[-1] and results.connection is None else 0
+            )
+            facts = _facts(row, max(filter(None, last_seqnos), default=0), more)
             phrases = (Text(f"{name} {text}") for name, text in facts if text != "none")
             text_lines.append_text(flowed(Text(), phrases, width)).append("\n")
         text_lines.append_text(notes).rstrip()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import CaptureError
-from dcpinspect.output.heat import Heat
+from dcpinspect.output.vbucket_heat import Heat
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tui.inspection import Inspection
