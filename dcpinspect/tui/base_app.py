@@ -258,8 +258,8 @@ def _terminal_decoder(
             shares = [int(part, 16) / (16 ** len(part) - 1) for part in answer.groups()]
             tell(Color(*(round(255 * share) for share in shares)).brightness > 0.5)
             text = text[: answer.start()] + text[answer.end() :]
-        part = _FIRST_PART.search(text)
-        held_text = part[0] if part else ""
+        first_part = _FIRST_PART.search(text)
+        held_text = first_part[0] if first_part else ""
         return text.removesuffix(held_text)
 
     return lambda: SimpleNamespace(decode=decode)

@@ -79,17 +79,17 @@ class FindingsView(View):
         causes = sum(listed.effect_of is None for listed in self.list.findings)
         self.list.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         # the list has what it needs, at most half of the screen, and what the chosen evidence leaves
-        most = min(self.app.size.height // 2 - 1, self.size.height - evidence_line - _AFTER)
-        self.list.styles.height = max(4, min(1 + self.list.lines, most))
+        list_height = min(self.app.size.height // 2 - 1, self.size.height - evidence_line - _AFTER)
+        self.list.styles.height = max(4, min(1 + self.list.lines, list_height))
 
         def scroll() -> None:
             visible_height = self._scrolled.scrollable_content_region.height
-            down = (
+            scroll_y = (
                 max(0, evidence_line + _AFTER - 1 - visible_height)
                 if self.list.evidence is not None
                 else 0
             )
-            self._scrolled.scroll_to(y=down, animate=False, immediate=True)
+            self._scrolled.scroll_to(y=scroll_y, animate=False, immediate=True)
 
         self.call_after_refresh(scroll)
 

@@ -346,8 +346,8 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         scale = [(block, self._paint(level)) for level, block in blocks]
         most = f" items, at most {self.amounts.max(initial=0):,} a cell"
         entries = [Text.assemble(*scale, most) if self.amounts.any() else Text("no items")]
-        drawn = {*np.unique(self._signs).tolist()} - {0, *(SEVERITIES if is_help else ())}
-        for sign in sorted(drawn):
+        sign_numbers = {*np.unique(self._signs).tolist()} - {0, *(SEVERITIES if is_help else ())}
+        for sign in sorted(sign_numbers):
             letter = self._letter(sign), self._paint_of_sign(sign)
             entries.append(Text.assemble(letter, f" {SIGNS[sign].word}"))
         # beside a line, short words leave out what these letters say

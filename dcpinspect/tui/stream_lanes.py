@@ -506,13 +506,13 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         stories, scale, is_time = self.content, self.scale, self.axis == "time"
         last = min(scale.last, self._bounds[1])  # the last cell may reach beyond the end
         top = int(self.scroll_offset.y)
-        parts = self._rows[:top], self._rows[top + self.size.height - self.HEAD :]
-        above, below = (sum(row.lane == "title" for row in part) for part in parts)
+        row_parts = self._rows[:top], self._rows[top + self.size.height - self.HEAD :]
+        count_above, count_below = (sum(row.lane == "title" for row in part) for part in row_parts)
         phrases = [
             f"vb {self.content.vbucket}",
             counted(len(self.content.tracks), "stream")
-            + (f", {above} more above" if above else "")
-            + (f", {below}{'' if above else ' more'} below" if below else ""),
+            + (f", {count_above} more above" if count_above else "")
+            + (f", {count_below}{'' if count_above else ' more'} below" if count_below else ""),
             f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–{end_of(scale, last)}"
             if is_time
             else _seqnos(scale.first, last),

@@ -162,12 +162,12 @@ class VbucketsView(View):
                 if connection in row["connections"]
             ]
             # the bars have all items, from all connections
-            stream_items = sum(each["items"] + (each["cached_items"] or 0) for each in rows)
+            stream_items = sum(facts["items"] + (facts["cached_items"] or 0) for facts in rows)
             heat_items = int(results.heat.counts[number : number + 1].sum())
-            more = (
+            extra_items = (
                 heat_items - stream_items if row is rows[-1] and results.connection is None else 0
             )
-            facts = _facts(row, max(filter(None, last_seqnos), default=0), more)
+            facts = _facts(row, max(filter(None, last_seqnos), default=0), extra_items)
             phrases = (Text(f"{name} {text}") for name, text in facts if text != "none")
             text_lines.append_text(flowed(Text(), phrases, width)).append("\n")
         text_lines.append_text(notes).rstrip()
