@@ -73,7 +73,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     _eighths, _top = amounts, 8
     """How high the bar of each cell is, and the highest one, in eighths of a line."""
     _signs = _sign_times = amounts
-    _is_asked = amounts > 0
+    _is_of_request = amounts > 0
     _wanted: tuple[int, int | None] = 0, None
     """Vbucket and time of the cursor, at first the worst; they stay when cells change size."""
 
@@ -121,7 +121,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         place_of = np.full(max(vbuckets, default=-1) + 1, -1, np.int64)
         for line, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = line
-        self._signs, self._sign_times, self._is_asked = signs(
+        self._signs, self._sign_times, self._is_of_request = signs(
             self._heat, self._results, place_of, self.amounts.shape, self._spans
         )
         if not self.is_moved:
@@ -290,7 +290,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         is_cursor = [
             column == self.column and row == self.row for column in range(self.amounts.shape[1])
         ]
-        are_requests, letters = self._is_asked[row].tolist(), self._signs[row].tolist()
+        are_requests, letters = self._is_of_request[row].tolist(), self._signs[row].tolist()
         for (amount, sign, is_request, is_here), run in groupby(
             zip(self._eighths[row].tolist(), letters, are_requests, is_cursor, strict=True)
         ):
