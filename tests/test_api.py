@@ -794,9 +794,9 @@ def test_coverage_says_which_directions_it_has() -> None:
         directions = recording.coverage.directions
     assert repr(directions) == f"<2 directions: {directions[0]!r}, {directions[1]!r}>"
     with dcpinspect.open(TOUR) as recording:
-        told = repr(recording.coverage.directions)
-    assert told.startswith("<14 directions: <connection 1 c2s, 10.11.0.1:50000 > ")
-    assert told.endswith(", and 12 more>")
+        text = repr(recording.coverage.directions)
+    assert text.startswith("<14 directions: <connection 1 c2s, 10.11.0.1:50000 > ")
+    assert text.endswith(", and 12 more>")
 
 
 def test_skipped_bytes_of_a_connection_are_those_of_coverage() -> None:

@@ -421,9 +421,9 @@ class Conditions(Choices):
             from dcpinspect.tables.select import dcp_commands_like  # deferred: it needs NumPy
 
             for name in self.opcode.lower().split(","):
-                asked = name.strip().replace("-", "_").removeprefix("dcp_")
-                like = [meant[4:] for meant in dcp_commands_like(asked)]
-                if like and asked != like[0] and "_" not in like[0]:
+                command = name.strip().replace("-", "_").removeprefix("dcp_")
+                like = [meant[4:] for meant in dcp_commands_like(command)]
+                if like and command != like[0] and "_" not in like[0]:
                     return f"--opcode {escape(name)}: the command of DCP is dcp_{like[0]}"
         if self.key is None or not set(self.key).isdisjoint("*?["):
             return ""

@@ -373,11 +373,11 @@ def _line(
     from dcpinspect.output.render.finding_text import WHO_ACTS, effects_in_words, place_of
 
     text = finding.what or finding.message
-    each = EACH.search(text)
-    if each is not None:  # their number is no number of times
-        text = f"{text[: each.start()]} on each of {counted(len(finding.cases), each[1])}"
+    match = EACH.search(text)
+    if match is not None:  # their number is no number of times
+        text = f"{text[: match.start()]} on each of {counted(len(finding.cases), match[1])}"
     clauses = [f"{escape_rest(text)}"]
-    if finding.count > 1 and each is None:
+    if finding.count > 1 and match is None:
         told_before = f", {before:,} when told before" if before else ""
         clauses.append(f"{finding.count:,} times in all{told_before}")
     buckets = ", ".join(

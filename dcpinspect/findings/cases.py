@@ -184,8 +184,8 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     messages = [case.message for case in cases]
     summary = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
     is_by_connection = not vbuckets and len(connections) == len(cases) > 1
-    of = "vbucket" if len(vbuckets) > 1 else "connection" if is_by_connection else ""
-    is_of_each = bool(of) and rule.of_each and summary == messages[0]
+    noun = "vbucket" if len(vbuckets) > 1 else "connection" if is_by_connection else ""
+    is_of_each = bool(noun) and rule.of_each and summary == messages[0]
     on = (
         [f"{'each of ' * is_of_each}{len(vbuckets):,} vbuckets"]
         if len(vbuckets) > 1
@@ -208,7 +208,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     return replace(
         first_case,
         next=_advice(heaps) or (advice.pop() if len(advice) == 1 else rule.next),
-        what=summary + f" on each {of}" * is_of_each,
+        what=summary + f" on each {noun}" * is_of_each,
         message=f"{summary} on {' of '.join(on + scope)}{time}{listed}" if on + scope else summary,
         connections=tuple(connections),
         vbuckets=tuple(vbuckets),

@@ -112,8 +112,8 @@ class VbucketItems:
             if json_object(value) is None and row not in batch.missing.row:
                 if batch.redactor is not None:
                     value = batch.redactor.field_text(STREAM_OPTIONS, value)
-                shown = value[:MOST_SHOWN].decode(errors="backslashreplace")
-                self.broken_values[int(batch.row[row])] = shown + "…" * (len(value) > MOST_SHOWN)
+                text = value[:MOST_SHOWN].decode(errors="backslashreplace")
+                self.broken_values[int(batch.row[row])] = text + "…" * (len(value) > MOST_SHOWN)
 
     def add_messages(self, messages: VbucketMessages) -> None:
         """Takes the next messages of the vbucket."""

@@ -139,10 +139,10 @@ def _until(snapshots: Snapshots, streams: Streams) -> IntArray:
 def _lost_seqnos(snapshots: Snapshots, lost: Gaps) -> npt.NDArray[np.uint64]:
     """Returns how many seqnos of each snapshot's range are in gaps."""
     inside = lost[lost.snapshot >= 0]
-    own = snapshots[inside.snapshot]
-    has_range = own.layout > UPR_LAYOUT
-    first = np.where(has_range, np.maximum(inside.after + 1, own.start), inside.after + 1)
-    last = np.where(has_range, np.minimum(inside.before - 1, own.end), inside.before - 1)
+    of_gaps = snapshots[inside.snapshot]
+    has_range = of_gaps.layout > UPR_LAYOUT
+    first = np.where(has_range, np.maximum(inside.after + 1, of_gaps.start), inside.after + 1)
+    last = np.where(has_range, np.minimum(inside.before - 1, of_gaps.end), inside.before - 1)
     widths = np.where(first <= last, unbiased(last) - unbiased(first) + np.uint64(1), 0)
     counts = np.zeros(len(snapshots), np.uint64)
     np.add.at(counts, inside.snapshot, widths.astype(np.uint64))

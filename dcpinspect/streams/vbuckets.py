@@ -136,14 +136,14 @@ def _are_beside_open(streams: Streams) -> BoolArray:
     order = np.lexsort((streams.opened.time, streams.sid, key))
     is_granted = are_granted(streams)
     latest = np.maximum.accumulate(np.where(is_granted[order], np.arange(len(order)), 0))
-    other, request = order[latest], np.flatnonzero(streams.answer[order] == w.A_REFUSED)
-    other, request = other[request], order[request]
+    newest, request = order[latest], np.flatnonzero(streams.answer[order] == w.A_REFUSED)
+    newest, request = newest[request], order[request]
     finished = streams.finished
     mask[request] = (
-        is_granted[other]
-        & (key[other] == key[request])
-        & (streams.sid[other] == streams.sid[request])
-        & ((finished.row[other] <= 0) | (finished.time[other] > streams.opened.time[request]))
+        is_granted[newest]
+        & (key[newest] == key[request])
+        & (streams.sid[newest] == streams.sid[request])
+        & ((finished.row[newest] <= 0) | (finished.time[newest] > streams.opened.time[request]))
     )
     return mask
 

@@ -423,10 +423,14 @@ def _apart(samples: Sequence[_Sample]) -> dict[tuple[int, int], int]:
         directions = [apart_ns[is_back[rows[of_pair]] == direction] for direction in (0, 1)]
         is_undated = [_is_undated(samples[index].packets) for index in divmod(number, MOST_OPEN)]
         least = _LEAST if len({*is_undated}) == 1 else 1
-        is_sure, known = min(map(len, directions)) >= least, [*filter(len, directions)]
+        is_sure, of_directions = min(map(len, directions)) >= least, [*filter(len, directions)]
         if is_sure or max(map(len, directions)) >= _LEAST:
-            middle = int(sum(float(np.median(delays)) for delays in known)) // len(known)
-            spread = max(float(np.subtract(*np.percentile(delays, (75, 25)))) for delays in known)
+            middle = int(sum(float(np.median(delays)) for delays in of_directions)) // len(
+                of_directions
+            )
+            spread = max(
+                float(np.subtract(*np.percentile(delays, (75, 25)))) for delays in of_directions
+            )
             if abs(middle) > max(CLOCKS_NS if is_sure else _BESIDE_NS, 4 * spread):
                 apart[divmod(number, MOST_OPEN)] = middle
             elif is_sure:

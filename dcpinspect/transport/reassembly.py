@@ -490,8 +490,8 @@ class Reassembler:
         tables.sides = Sides(
             only(tables.sides.array, (2 * kept_rows[:, None] + np.arange(2)).reshape(-1))
         )
-        for known in (tables.address_pairs.latest, tables.address_pairs.former, routes.latest):
-            known[~np.append(False, is_kept)[known]] = 0
+        for latest_of in (tables.address_pairs.latest, tables.address_pairs.former, routes.latest):
+            latest_of[~np.append(False, is_kept)[latest_of]] = 0
         has_pair = tables.address_pairs.latest[: self.pairs.count] > 0
         has_pair[routes.pair[routes.latest > 0]] = True
         numbers = self.pairs.keep(has_pair)

@@ -258,8 +258,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def next_place(self, is_wanted: Callable[[int], bool], *, back: bool = False) -> int | None:
         """Returns the next place of a kind, or the one before; None for none."""
-        places = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
-        return next(filter(is_wanted, places), None)
+        lines = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
+        return next(filter(is_wanted, lines), None)
 
     def on_click(self, event: events.Click) -> None:
         """Handles a click in ``clicked``, which subclasses replace: Textual would call the handlers

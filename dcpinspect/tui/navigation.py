@@ -333,30 +333,30 @@ class Navigation(ContentSwitcher):
     def go_to(self, text: str) -> None:
         """Goes to a place that the user typed."""
         try:
-            place = parse_place(text, self.inspection.reading.first_time_ns or 0)
+            position = parse_place(text, self.inspection.reading.first_time_ns or 0)
         except UsageError as error:
             self.show_status(str(error))
             return
-        number = place.number
-        if place.kind == "row":
+        number = position.number
+        if position.kind == "row":
             self.to_row(number)
-        elif place.kind == "vbucket":
+        elif position.kind == "vbucket":
             vbuckets = self.inspection.results.vbuckets
             if number not in vbuckets:
                 hint = f"; there are {ranges(vbuckets)}" if vbuckets else ""
                 self.show_status(f"there is no vbucket {number}{hint}")
-            elif self.current == "vbuckets" and place.seqno is None:
+            elif self.current == "vbuckets" and position.seqno is None:
                 self.vbuckets.move_to(number)
             else:
-                self.to_vbucket(number, place.seqno)
-        elif place.kind == "rule":
+                self.to_vbucket(number, position.seqno)
+        elif position.kind == "rule":
             rules = [finding.rule for finding in self.inspection.results.findings]
-            if place.rule in rules:
-                self.to_finding(rules.index(place.rule))
+            if position.rule in rules:
+                self.to_finding(rules.index(position.rule))
             else:
-                self.show_status(f"no finding of the rule {place.rule}")
+                self.show_status(f"no finding of the rule {position.rule}")
         else:
-            column = "last_frame" if place.kind == "frame" else "time_ns"
+            column = "last_frame" if position.kind == "frame" else "time_ns"
             rows = self.inspection.store.matching(FilterRows(parse_filter(f"{column} >= {number}")))
             if len(rows):
                 self.to_row(int(rows[0]))

@@ -81,8 +81,10 @@ class OverviewView(View):
         self.rate = Rate(id="overview-rate")
         self.connections = ConnectionList(id="overview-connections")
         self._parts: Sequence[LineView] = (self.findings, self.map, self.connections)
-        said, map_, chart_, talks_ = self._said, self.map, self.rate, self.connections
-        super().__init__(host, "overview", said, self.findings, map_, self._legend, chart_, talks_)
+        sentence, map_, chart_, talks_ = self._said, self.map, self.rate, self.connections
+        super().__init__(
+            host, "overview", sentence, self.findings, map_, self._legend, chart_, talks_
+        )
         self._here: LineView = self.findings
         self._verdict_text = Text()
         self._shown = Results()

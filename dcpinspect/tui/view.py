@@ -159,16 +159,16 @@ class View(Widget):
         one before. Says so where there is none. Returns whether there is one.
         """
         is_wanted = is_wanted or shown.is_bad
-        place = shown.next_place(is_wanted, back=back)
-        if place is not None:
-            shown.set_cursor(place)
+        line = shown.next_place(is_wanted, back=back)
+        if line is not None:
+            shown.set_cursor(line)
         elif shown.next_place(is_wanted, back=not back) is not None:
             ahead, behind = ("before", "after") if back else ("after", "before")
             self.host.show_status(f"no {what} {ahead} this one; there are some {behind} it")
         else:
             is_only = shown.count and is_wanted(shown.at)
             self.host.show_status(f"no {'other ' if is_only else ''}{what}")
-        return place is not None
+        return line is not None
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of what the view shows; by default, to the next such

@@ -102,20 +102,20 @@ def test_packets_of_a_dump_are_frames_and_what_was_put_together_of_them_is_left_
 
 @pytest.mark.parametrize("link_header", [b"", bytes(12) + b"\x08\0"])
 def test_a_text_that_ends_within_its_last_packet_is_cut_short(link_header: bytes) -> None:
-    whole = link_header + IP_PACKET
-    cut = whole[: len(link_header) + 24]
+    frame = link_header + IP_PACKET
+    cut = frame[: len(link_header) + 24]
 
     def pieces(*packets: bytes) -> list[HexPiece]:
         return found("\n\n".join(grouped(packet, indent="") for packet in packets))[1]
 
-    first, problem = pieces(whole, cut)
+    first, problem = pieces(frame, cut)
     assert isinstance(first, Frame)
     assert problem == LineProblem(
-        len(grouped(whole).split("\n")) + 2,
+        len(grouped(frame).split("\n")) + 2,
         "cut short, the text ends within the packet that begins here",
     )
     # the snapshot length cut all, and a packet between was cut
-    for packets in ((cut, cut), (whole, cut, whole)):
+    for packets in ((cut, cut), (frame, cut, frame)):
         assert [len(piece.data) for piece in pieces(*packets) if isinstance(piece, Frame)] == [
             len(packet) for packet in packets
         ]

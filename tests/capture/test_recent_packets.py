@@ -42,8 +42,8 @@ def comments(path: Path) -> list[str]:
 
 @pytest.mark.requires("capinfos", "tshark")
 def test_a_file_has_the_packets_before_and_after_a_moment_with_a_comment(tmp_path: Path) -> None:
-    told: list[str] = []
-    saver = around(tmp_path, told)
+    messages: list[str] = []
+    saver = around(tmp_path, messages)
     for second in range(100):
         saver.pass_time(START_NS + second * S)
         saver.add(batch_of([packet(second)]))
@@ -54,12 +54,12 @@ def test_a_file_has_the_packets_before_and_after_a_moment_with_a_comment(tmp_pat
     assert seconds(path) == list(range(40, 63))
     assert comments(path) == ["what happened"]
     assert [float(time) for (time,) in tshark(path, "frame.time_relative")] == list(range(23))
-    assert told == [f"{path}: saved 23 packets around gap"]
+    assert messages == [f"{path}: saved 23 packets around gap"]
 
 
 def test_a_clock_that_is_set_back_ends_a_file(tmp_path: Path) -> None:
-    told: list[str] = []
-    saver = around(tmp_path, told)
+    messages: list[str] = []
+    saver = around(tmp_path, messages)
     saver.add(batch_of([packet(5000)]))
     saver.save("gap", "what happened", START_NS + 5000 * S, START_NS + 5001 * S)
     for second in (*range(5001, 5004), *range(1400, 1500)):
@@ -67,7 +67,7 @@ def test_a_clock_that_is_set_back_ends_a_file(tmp_path: Path) -> None:
         saver.add(batch_of([packet(second)]))
     (path,) = tmp_path.iterdir()
     assert seconds(path) == [5000, 5001, 5002, 5003]
-    assert told == [f"{path}: saved 4 packets around gap"]
+    assert messages == [f"{path}: saved 4 packets around gap"]
 
 
 @pytest.mark.requires("capinfos", "tshark")
@@ -94,8 +94,8 @@ def test_moments_that_overlap_share_a_file_that_has_each_packet_once(tmp_path: P
 def test_moments_far_apart_have_files_of_their_own_and_there_are_no_more_than_asked_for(
     tmp_path: Path,
 ) -> None:
-    told: list[str] = []
-    saver = around(tmp_path, told, most_files=2)
+    messages: list[str] = []
+    saver = around(tmp_path, messages, most_files=2)
     for second in range(0, 300, 5):
         saver.pass_time(START_NS + second * S)
         saver.add(batch_of([packet(second)]))
@@ -106,8 +106,10 @@ def test_moments_far_apart_have_files_of_their_own_and_there_are_no_more_than_as
         "20231114T221320.000Z-gap.pcapng",
         "20231114T221420.000Z-gap.pcapng",
     ]
-    assert "2 files were saved; packets around other findings are not saved (--save-max)" in told
-    assert len(told) == 3
+    assert (
+        "2 files were saved; packets around other findings are not saved (--save-max)" in messages
+    )
+    assert len(messages) == 3
     assert saver.saved == 2
 
 
@@ -149,8 +151,8 @@ def test_a_file_is_complete_at_any_moment(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_is_told_and_the_file_has_what_was_before(tmp_path: Path) -> None:
-    told: list[str] = []
-    saver = around(tmp_path, told, most_bytes=3 * MIB)
+    messages: list[str] = []
+    saver = around(tmp_path, messages, most_bytes=3 * MIB)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     saver.add(batch_of([packet(0, 60_000)]))
     saver.save("gap", "", START_NS, START_NS)
@@ -162,7 +164,7 @@ def test_a_disk_that_is_full_is_told_and_the_file_has_what_was_before(tmp_path: 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     (path,) = tmp_path.iterdir()
-    assert told == [f"{path}: File too large; packets are missing there, watching goes on"]
+    assert messages == [f"{path}: File too large; packets are missing there, watching goes on"]
     assert seconds(path) == [0]
     assert saver.is_lacking
     saver.save("gap", "", START_NS + S, START_NS + S)
@@ -172,8 +174,8 @@ def test_a_disk_that_is_full_is_told_and_the_file_has_what_was_before(tmp_path: 
 
 @pytest.mark.parametrize("room", [0, 200])
 def test_a_file_for_whose_packets_there_is_no_room_does_not_stay(room: int, tmp_path: Path) -> None:
-    told: list[str] = []
-    saver = around(tmp_path, told)
+    messages: list[str] = []
+    saver = around(tmp_path, messages)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     saver.add(batch_of([packet(0, 60_000)]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
@@ -181,7 +183,7 @@ def test_a_file_for_whose_packets_there_is_no_room_does_not_stay(room: int, tmp_
         saver.save("gap", "", START_NS, START_NS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert [line.partition(": ")[2] for line in told] == [
+    assert [line.partition(": ")[2] for line in messages] == [
         "File too large; packets are missing there, watching goes on"
     ]
     assert not list(tmp_path.iterdir())
@@ -189,12 +191,12 @@ def test_a_file_for_whose_packets_there_is_no_room_does_not_stay(room: int, tmp_
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    told: list[str] = []
-    saver = around(tmp_path / "x", told)
+    messages: list[str] = []
+    saver = around(tmp_path / "x", messages)
     saver.add(batch_of([packet(0)]))
     saver.save("gap", "", START_NS, START_NS)
-    assert len(told) == 1
-    assert "No such file or directory; packets are missing there" in told[0]
+    assert len(messages) == 1
+    assert "No such file or directory; packets are missing there" in messages[0]
 
 
 @pytest.mark.parametrize("size", [10, 5000])

@@ -423,16 +423,16 @@ def test_findings_of_a_log_of_another_time_stand_last_and_a_line_says_so(
     def rules(time: str) -> tuple[list[str], str]:
         log = _log(tmp_path / "memcached.log", rollback(time=time))
         main(["check", ROLLBACK, "--log", log, "--format", "ndjson"])
-        out, told = capsys.readouterr()
-        return [json.loads(line)["rule"] for line in out.splitlines()], told
+        out, err = capsys.readouterr()
+        return [json.loads(line)["rule"] for line in out.splitlines()], err
 
-    found, told = rules("2024-04-06T13:00:00.000000+00:00")
-    assert found[-1] == "server-rollback"
-    assert "memcached.log has no time in common with the capture, which is of 2024-04-06 " in told
-    assert told.endswith("the log is of 2024-04-06 13:00:00.000 to 2024-04-06 13:00:00.000\n")
-    found, told = rules("2024-04-06T12:01:00.941000+00:00")
-    assert found[0] == "server-rollback"
-    assert "in common" not in told
+    rule_names, lines = rules("2024-04-06T13:00:00.000000+00:00")
+    assert rule_names[-1] == "server-rollback"
+    assert "memcached.log has no time in common with the capture, which is of 2024-04-06 " in lines
+    assert lines.endswith("the log is of 2024-04-06 13:00:00.000 to 2024-04-06 13:00:00.000\n")
+    rule_names, lines = rules("2024-04-06T12:01:00.941000+00:00")
+    assert rule_names[0] == "server-rollback"
+    assert "in common" not in lines
 
 
 def test_a_log_with_nothing_wrong_says_how_much_was_looked_at(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -77,9 +78,9 @@ def test_clocks_of_the_same_packets_agree_whatever_is_given_or_taken(
 def test_times_that_were_replaced_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
     sides = [str(field("t00-base")), str(field("f17-negative-times"))]
     main(["diff", *sides])
-    out = capsys.readouterr().out
-    assert "clocks: times cannot be compared, as some are before 1970 or after 2262\n" in out
-    assert " ms" not in out
+    printed = capsys.readouterr().out
+    assert "clocks: times cannot be compared, as some are before 1970 or after 2262\n" in printed
+    assert " ms" not in printed
     main(["diff", *sides, "--paths", "--format", "ndjson"])
     record = json.loads(capsys.readouterr().out.splitlines()[0])
     assert record["segments"] > 0
@@ -87,7 +88,7 @@ def test_times_that_were_replaced_are_not_compared(capsys: pytest.CaptureFixture
 
 
 def test_clocks_years_apart_are_not_told_in_milliseconds() -> None:
-    row = {"clock_offset_ns": -54 * 365 * 86_400 * 10**9, "clock_error_ns": 105_000}
+    row: dict[str, Any] = {"clock_offset_ns": -54 * 365 * 86_400 * 10**9, "clock_error_ns": 105_000}
     row["clock_from"] = "handshake"
     assert _clocks(row) == "B's is 19,710 days behind, give or take 0.105 ms (by the handshake)"
 

@@ -149,6 +149,6 @@ def test_check_and_follow_have_one_word_for_a_reset(
     main(["follow", str(field(name)), "1"])
     assert "reset by the server" in capsys.readouterr().out
     main(["check", str(field(name))])
-    told = capsys.readouterr()
-    assert "the server resets the connection" in told.out
-    assert "among 1 messages" not in told.err
+    printed = capsys.readouterr()
+    assert "the server resets the connection" in printed.out
+    assert "among 1 messages" not in printed.err

@@ -377,9 +377,9 @@ def test_who_is_asked_for_a_case_gets_its_effects_and_leaves_a_cause_with_them()
     def is_wanted(case: Finding, effects: Sequence[Finding]) -> bool:
         return any(7 in one.vbuckets for one in (case, *effects))
 
-    found = collector.findings({}, is_wanted=is_wanted)
-    assert [(one.rule, one.vbuckets) for one in found] == [("broad", (8,)), ("narrow", (7,))]
-    assert found[1].effect_of == found[0].id
+    findings = collector.findings({}, is_wanted=is_wanted)
+    assert [(one.rule, one.vbuckets) for one in findings] == [("broad", (8,)), ("narrow", (7,))]
+    assert findings[1].effect_of == findings[0].id
 
 
 def test_effects_of_one_finding_are_one_finding() -> None:

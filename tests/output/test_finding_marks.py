@@ -48,13 +48,13 @@ def test_each_message_that_shows_an_error_is_there_with_its_time_and_each_case_w
 ):
     with read(field("r02-duplicate-collection-ids")) as inspection:
         marks = inspection.results.finding_marks
-        shown = marks.where(marks.row > 0)
-        (times,) = inspection.store.numbers(shown.row, ("time_ns",))
-    assert shown.row.tolist() == [115, 117, 119, 121]
-    assert shown.time_ns.tolist() == times.values.tolist()
+        errors = marks.where(marks.row > 0)
+        (times,) = inspection.store.numbers(errors.row, ("time_ns",))
+    assert errors.row.tolist() == [115, 117, 119, 121]
+    assert errors.time_ns.tolist() == times.values.tolist()
     assert {*marks.vbucket.tolist()} == {80}
     begun = marks.where(marks.row == 0)
-    assert begun.time_ns.tolist() == shown.time_ns.tolist()[:1]
+    assert begun.time_ns.tolist() == errors.time_ns.tolist()[:1]
     assert [*marks.by_severity] == ["error"]
 
 
@@ -63,8 +63,8 @@ def test_each_repeat_of_an_error_is_there() -> None:
         [refused, _] = inspection.results.findings
         marks = inspection.results.finding_marks
     assert (refused.rule, refused.count) == ("bucket-refused", 7)
-    shown = marks.where((marks.row > 0) & (marks.is_error == 1))
-    assert shown.row.tolist() == [10, 12, 14, 16, 18, 20, 22]
+    errors = marks.where((marks.row > 0) & (marks.is_error == 1))
+    assert errors.row.tolist() == [10, 12, 14, 16, 18, 20, 22]
 
 
 def test_what_is_of_a_connection_is_of_each_vbucket_that_it_carries_then() -> None:

@@ -608,7 +608,8 @@ def test_a_wrong_value_is_told_with_what_there_is(call: Callable[[], Any], says:
 
 
 def scope(**value: Any) -> Packet:
-    return DcpSystemEvent(event="create-scope", version=2, value=value)
+    event: Packet = DcpSystemEvent(event="create-scope", version=2, value=value)
+    return event
 
 
 def test_records_of_one_field_are_given_as_words_or_numbers() -> None:

@@ -165,12 +165,14 @@ def test_tables_ask_for_nothing_that_old_readers_lack(tmp_path: Path) -> None:
 
 def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    one, two = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
-    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [one], run=1, base=None)
-    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=0, gone=())
+    first, second = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [first], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [second], run=2, base=0, gone=())
     for base in (0, None):
         with pytest.raises(UsageError, match="t: another run has written here since; run it again"):
-            delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=base, gone=())
+            delta.commit(
+                str(folder), delta.TableForm(SCHEMA, BY), [second], run=2, base=base, gone=()
+            )
     with pytest.raises(UsageError, match="t: is no Delta table that can be read in version 7"):
         delta.open_table(str(folder), 7)
     with pytest.raises(UsageError, match="x: is no Delta table that can be read as it is now"):
@@ -179,9 +181,9 @@ def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
 
 def test_a_commit_that_lost_its_bytes_is_no_older_table(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    one, two = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
-    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [one], run=1, base=None)
-    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=0, gone=())
+    first, second = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [first], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [second], run=2, base=0, gone=())
     (folder / "_delta_log" / f"{1:020}.json").write_bytes(b"")
     with pytest.raises(UsageError, match=r"t: is no Delta table .*1\.json is empty; restore it"):
         delta.open_table(str(folder))

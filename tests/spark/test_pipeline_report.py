@@ -25,14 +25,14 @@ ROLLBACK = SAMPLES / "rollback.pcap"
 
 def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
     ran(tmp_path / "out", *cut(tmp_path / "ring", packets_of(ROLLBACK), [40, 90]))
-    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    report = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
     whole = gathered(ROLLBACK)
-    assert told.verdict == whole.verdict
-    assert [one.rule for one in told.causes] == [one.rule for one in whole.causes]
-    assert [one | {"file": None} for one in told.vbuckets.records()] == [
+    assert report.verdict == whole.verdict
+    assert [one.rule for one in report.causes] == [one.rule for one in whole.causes]
+    assert [one | {"file": None} for one in report.vbuckets.records()] == [
         one | {"file": None} for one in whole.vbuckets.records()
     ]
-    for mine, theirs in zip(told.timelines, whole.timelines, strict=True):
+    for mine, theirs in zip(report.timelines, whole.timelines, strict=True):
         assert [story.item_count.sum() for story in mine.streams] == [
             story.item_count.sum() for story in theirs.streams
         ]
@@ -41,29 +41,29 @@ def test_it_tells_what_a_reading_of_all_captures_tells(tmp_path: Path) -> None:
         ]
     commands = [
         {(one.name, one.side): int(one.messages.sum()) for one in page.source.charts.commands}
-        for page in (told, whole)
+        for page in (report, whole)
     ]
     assert commands[0] == commands[1]
-    assert [(name, values.tolist()) for name, values in told.source.charts.answers] == [
+    assert [(name, values.tolist()) for name, values in report.source.charts.answers] == [
         (name, values.tolist()) for name, values in whole.source.charts.answers
     ]
-    assert len(told.shown) == len(whole.shown)
-    for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
+    assert len(report.shown) == len(whole.shown)
+    for one, other in zip(report.shown.values(), whole.shown.values(), strict=True):
         bytes_hidden = re.sub(r"  \d+ bytes hidden", "", other.cells["Summary"])
         assert {**one.cells, "Row": other.cells["Row"]} == {**other.cells, "Summary": bytes_hidden}
-    assert told.left_out == [LACKS]
+    assert report.left_out == [LACKS]
 
 
 def test_evidence_has_filters_and_settings_and_tables_name_a_file_once(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "tour.pcapng", SAMPLES / "loop.pcap")
-    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    report = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
     summaries = {
-        f"{one.cells['Message']} {one.cells['Summary']}".strip() for one in told.shown.values()
+        f"{one.cells['Message']} {one.cells['Summary']}".strip() for one in report.shown.values()
     }
     assert any('from 0, no end, {"collections":["5555"]}' in summary for summary in summaries)
     assert any(summary.endswith("make_coffee  = black") for summary in summaries)
     assert any(summary.endswith("stream_buffer_size  = 4096") for summary in summaries)
-    text = page(told)
+    text = page(report)
     for title in ("vbuckets", "rollbacks"):
         table = text.partition(f'id="table-{title}"')[2].partition("</table>")[0]
         assert "sample_captures/tour.pcapng" not in table
@@ -73,8 +73,8 @@ def test_evidence_has_filters_and_settings_and_tables_name_a_file_once(tmp_path:
 @pytest.mark.slow
 def test_numbers_of_64_bits_are_shown_as_they_are(tmp_path: Path) -> None:
     ran(tmp_path / "out", ROLLBACK)
-    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
-    fields = "\n".join(line for one in told.shown.values() for line in one.fields)
+    report = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    fields = "\n".join(line for one in report.shown.values() for line in one.fields)
     assert "18446744073709551615" in fields or "no end" in fields
     assert "vbucket_uuid             0xa7a7000000000007" in fields
 
@@ -144,19 +144,19 @@ def test_messages_have_the_lines_of_one_reading_but_for_what_only_their_bytes_te
     tmp_path: Path,
 ) -> None:
     ran(tmp_path / "out", SAMPLES / "tour.pcapng")
-    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    report = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
     whole = gathered(SAMPLES / "tour.pcapng")
-    assert len(told.shown) == len(whole.shown) > 20
-    for one, other in zip(told.shown.values(), whole.shown.values(), strict=True):
+    assert len(report.shown) == len(whole.shown) > 20
+    for one, other in zip(report.shown.values(), whole.shown.values(), strict=True):
         same = {"Row": other.cells["Row"], "Summary": other.cells["Summary"]}
         assert {**one.cells, **same} == other.cells
-    summaries = {one.cells["Summary"] for one in told.shown.values()}
+    summaries = {one.cells["Summary"] for one in report.shown.values()}
     assert summaries >= {
         "to 0  after 0.071 ms",
         "sid 2  lost-privileges",
         "from 500, no end, uuid 0x0000000000000bad, snapshot 500–500",
     }
-    text = page(told)
+    text = page(report)
     evidence = text[text.index("<dt>evidence</dt>") :].partition("</table>")[0]
     assert re.findall(r"<th [^>]*>(\w+)</th>", evidence)[0] == "frame"
     assert "packet" not in evidence
@@ -169,10 +169,10 @@ def test_messages_have_the_lines_of_one_reading_but_for_what_only_their_bytes_te
 @pytest.mark.slow
 def test_findings_in_timelines_name_packets(tmp_path: Path) -> None:
     ran(tmp_path / "out", real_server("6.0.5-dcp1"))
-    told = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
+    report = contents(of_pipeline(compared(Manifest.newest(tmp_path / "out"))))
     texts = [
         event.text
-        for timeline in told.timelines
+        for timeline in report.timelines
         for events in timeline.findings
         for event in events
     ]

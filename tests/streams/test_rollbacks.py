@@ -64,9 +64,9 @@ def test_a_client_that_received_less_than_the_rollback_seqno_resumes_where_it_wa
 
 
 def test_a_uuid_that_the_server_gave_and_dropped_is_told_with_the_log_that_had_it() -> None:
-    def rolled_back(given: int, vbucket: int) -> tuple[str, list[int]]:
+    def rolled_back(uuid: int, vbucket: int) -> tuple[str, list[int]]:
         talk = opened()
-        talk.failover_log(vbucket, [(given, 0)])
+        talk.failover_log(vbucket, [(uuid, 0)])
         talk.stream(7, start=5, snapshot=(5, 5), uuid=OLD, rollback=0)
         talk.failover_log(7, [(NEW, 10)])
         (found,) = (one for one in found_in(packets(talk)) if one.rule == "rollback")
@@ -78,8 +78,8 @@ def test_a_uuid_that_the_server_gave_and_dropped_is_told_with_the_log_that_had_i
         "begins at seqno 10"
     )
     assert 6 in rows
-    for given, vbucket in ((NEW, 7), (OLD, 8)):
-        text, rows = rolled_back(given, vbucket)
+    for uuid, vbucket in ((NEW, 7), (OLD, 8)):
+        text, rows = rolled_back(uuid, vbucket)
         assert text.startswith("no history in common, ")
         assert 6 not in rows
 

@@ -114,8 +114,8 @@ def test_the_background_is_heard_and_no_key_is_lost(
     told, typed = list[bool](), b"2\x1b[A" + answer + "jé\x1b]1".encode()
     decode = _terminal_decoder(told.append, "utf-8")().decode
     # an answer may come in several parts, but for its first bytes
-    parts = [typed[:7], *(typed[at : at + size] for at in range(7, len(typed), size))]
-    heard = "".join(decode(part, final=False) for part in parts) + decode(b"x", final=False)
+    reads = [typed[:7], *(typed[at : at + size] for at in range(7, len(typed), size))]
+    heard = "".join(decode(part, final=False) for part in reads) + decode(b"x", final=False)
     assert (heard, told) == ("2\x1b[Ajé\x1b]1x", [is_light])
 
 

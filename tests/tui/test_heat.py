@@ -41,8 +41,8 @@ def test_only_signs_of_findings_have_colours_of_severities_and_no_letter_has_two
     letters = [sign for sign in SIGNS if sign.glyph]
     assert not severities & {PAINTS[sign.paint] for sign in letters}
     of_verdicts = {letter: word for word, letter in verdict.LETTERS.items()}
-    assert {sign.glyph for sign in letters} & {*of_verdicts} == {"N", "R"}
-    assert {of_verdicts["N"], of_verdicts["R"]} == {"refused", "rolled-back"}
+    assert {sign.glyph for sign in letters} & {*of_verdicts} == {"E", "N", "R"}
+    assert [of_verdicts[letter] for letter in "ENR"] == [verdict.EARLY, "refused", "rolled-back"]
     causes = {letter: word for word, letter in lanes.LETTERS.items()}
     assert all(causes.get(sign.glyph, sign.word) == sign.word for sign in letters)
 
@@ -71,11 +71,11 @@ def test_a_stream_is_closed_by_the_first_fin_and_not_with_the_last_packet() -> N
     with read(real_server("resume-lost")) as inspection:
         results = inspection.results
         heat = results.heat.until(inspection.reading.ends[1])
-        found, times, _ = signs(heat, results, np.arange(4), (4, heat.used), 1)
+        cells, times, _ = signs(heat, results, np.arange(4), (4, heat.used), 1)
         links = {link.number: link for link in inspection.reading.links}
     assert links[3].closed_ns < links[3].last_ns
-    assert set(times[found == CLOSED].tolist()) == {links[3].closed_ns, links[4].closed_ns}
-    rows, columns = np.nonzero(found == CLOSED)
+    assert set(times[cells == CLOSED].tolist()) == {links[3].closed_ns, links[4].closed_ns}
+    rows, columns = np.nonzero(cells == CLOSED)
     spans = (times[rows, columns] - heat.start_ns) // heat.span_ns
     assert spans.tolist() == columns.tolist()
 

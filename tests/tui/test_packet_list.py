@@ -110,16 +110,16 @@ def test_on_80_columns_all_others_give_way_to_the_summary() -> None:
 def test_a_summary_has_the_room_of_what_a_message_has_not() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "1")
-        shown = app.packets.list
-        assert shown.text_of(1).endswith('{"a":"shop/2.1 (tour)","i":"5F3A9C0E11…')
+        packets = app.packets.list
+        assert packets.text_of(1).endswith('{"a":"shop/2.1 (tour)","i":"5F3A9C0E11…')
         app.navigation.to_row(219)
         await settled(app, pilot)
-        head, line = shown.heading, f"{' ' * GUTTER}{shown.text_of(219)}"
+        head, line = packets.heading, f"{' ' * GUTTER}{packets.text_of(219)}"
         assert line[: head.index(" vb") + 3].endswith(" 421"), (
             "its vbucket stands below the heading"
         )
         await press(app, pilot, "vertical_line")
-        head, line = shown.heading, f"{' ' * GUTTER}{shown.text_of(219)}"
+        head, line = packets.heading, f"{' ' * GUTTER}{packets.text_of(219)}"
         assert len(line) <= 42
         assert "Time" not in head
         assert line[: head.index(" vb") + 3].endswith(" 421"), "and beside the fields, too"
@@ -130,11 +130,11 @@ def test_a_summary_has_the_room_of_what_a_message_has_not() -> None:
 def test_a_long_name_takes_the_room_of_the_vbucket_and_the_seqno_that_are_not_there() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "1")
-        shown = app.packets.list
-        texts = [shown._line(place).text for place in range(shown.count)]
+        packets = app.packets.list
+        texts = [packets._line(place).text for place in range(packets.count)]
         acks = [text for text in texts if "er_acknowledgement" in text]
         assert acks
         assert all(" buffer_acknowledgement " in text for text in acks)
-        assert {text.index(" bytes ") for text in acks} == {shown._lines.summary_at - 1}
+        assert {text.index(" bytes ") for text in acks} == {packets._lines.summary_at - 1}
 
     play("lossy.pcap", scene, NARROW)

@@ -216,10 +216,10 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(48)
         await settled(app, pilot)
-        told = [one.event for one in app.navigation.timeline.events.items]
-        cause = next(at for at, one in enumerate(told) if "rollback-not-followed" in one.text)
-        assert told[cause].sign == app.glyphs.error
-        assert (told[cause + 1].sign, told[cause + 1].row) == (app.glyphs.effect, 31)
+        events = [one.event for one in app.navigation.timeline.events.items]
+        cause = next(at for at, one in enumerate(events) if "rollback-not-followed" in one.text)
+        assert events[cause].sign == app.glyphs.error
+        assert (events[cause + 1].sign, events[cause + 1].row) == (app.glyphs.effect, 31)
         assert f"{app.glyphs.effect} rollback: asked" in screen(app)
         await press(app, pilot, "home", "n")
         assert app.navigation.timeline.events.at == cause

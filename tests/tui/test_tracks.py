@@ -98,10 +98,10 @@ def test_the_end_of_the_capture_stands_below_the_findings_of_the_last_message(
     stream.mutation(3, "b")
     path = tmp_path / "backwards.pcap"
     path.write_bytes(capture(talk))
-    told = [event.event for event in of(path, 7).events]
-    assert told[-2].severity == "error"
-    assert told[-1].text.startswith("the capture ends")
-    assert told[-2].row == told[-1].row
+    texts = [event.event for event in of(path, 7).events]
+    assert texts[-2].severity == "error"
+    assert texts[-1].text.startswith("the capture ends")
+    assert texts[-2].row == texts[-1].row
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: 
         for batch in reading:
             history.feed(batch)
         history.read(reading, reading.by_name(), findings=reading.findings())
-    told = [one.event for one in of(sample, vbucket).events]
-    assert [(one.row, one.sign, one.text) for one in told] == [
+    texts = [one.event for one in of(sample, vbucket).events]
+    assert [(one.row, one.sign, one.text) for one in texts] == [
         (one.row, one.sign, one.text) for one in folded(history.events)
     ]
-    assert any(one.severity for one in told)
+    assert any(one.severity for one in texts)
 
 
 def test_a_finding_is_when_it_began_on_a_timeline_and_on_charts() -> None:
@@ -136,7 +136,7 @@ def test_a_finding_is_when_it_began_on_a_timeline_and_on_charts() -> None:
 
 @pytest.mark.slow
 def test_a_snapshot_of_unknown_type_does_not_say_unknown_twice() -> None:
-    told = [
+    texts = [
         event.event.text for event in of("upr.pcap", 0).events if event.event.kind == "snapshot"
     ]
-    assert told == ["snapshot of unknown type: perhaps complete, no items"]
+    assert texts == ["snapshot of unknown type: perhaps complete, no items"]

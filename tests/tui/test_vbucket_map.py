@@ -29,7 +29,7 @@ def test_few_vbuckets_that_do_not_fit_stand_with_the_worst_first() -> None:
         overview = app.navigation.overview
         vbucket_map, lines = overview.map, screen(app).splitlines()
         assert vbucket_map.virtual_size.height > vbucket_map.size.height
-        title = next(place for place, line in enumerate(lines) if "vbuckets, the worst" in line)
+        title = next(cell for cell, line in enumerate(lines) if "vbuckets, the worst" in line)
         seen = " ".join(lines[title + 1 : title + 1 + vbucket_map.size.height])
         assert "✖ 9 " in seen
         assert "✖ 421 " in seen
@@ -37,9 +37,9 @@ def test_few_vbuckets_that_do_not_fit_stand_with_the_worst_first() -> None:
         vbucket_map.move_to(47)
         assert vbucket_map.vbucket == 100, "the next that is shown"
         vbucket_map.set_cursor(0)
-        place = vbucket_map.next_place(vbucket_map.is_bad)
-        assert place is not None
-        vbucket_map.set_cursor(place)
+        cell = vbucket_map.next_place(vbucket_map.is_bad)
+        assert cell is not None
+        vbucket_map.set_cursor(cell)
         assert vbucket_map.is_bad(vbucket_map.at)
 
     play("tour.pcapng", scene, NARROW)

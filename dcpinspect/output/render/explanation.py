@@ -447,8 +447,8 @@ def descriptions(schema: Any, name: str) -> Iterator[str]:
             yield properties[name]["description"]
     inner = schema.values() if isinstance(schema, dict) else schema
     if isinstance(schema, dict | list):
-        for part in inner:
-            yield from descriptions(part, name)
+        for form in inner:
+            yield from descriptions(form, name)
 
 
 def _signs(sign: str) -> list[list[str]]:

@@ -231,8 +231,8 @@ def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
 
 def nothing_in(nothing: str, amount: str) -> str:
     """Says that nothing was found, and in how much, which is empty if nobody knows."""
-    of = _before(nothing)
-    return f"{nothing}{', ' if of else ': '}{of}{amount}" if amount else nothing
+    preposition = _before(nothing)
+    return f"{nothing}{', ' if preposition else ': '}{preposition}{amount}" if amount else nothing
 
 
 def _before(nothing: str) -> str:

@@ -322,15 +322,15 @@ def places_of(finding: Finding, limits: Limits) -> list[MessagePlace]:
 def _conversations(places: Iterable[MessagePlace]) -> list[list[MessagePlace]]:
     """Returns messages one by one, but those of a client with what the server says next."""
     conversations: list[list[MessagePlace]] = []
-    for place in places:
-        begun = conversations[-1][0] if conversations else place
+    for message in places:
+        begun = conversations[-1][0] if conversations else message
         goes_on = (
-            begun.direction == "c2s" and place.direction == "s2c" and len(conversations[-1]) < 3
+            begun.direction == "c2s" and message.direction == "s2c" and len(conversations[-1]) < 3
         )
-        if goes_on and place.connection == begun.connection:
-            conversations[-1].append(place)
+        if goes_on and message.connection == begun.connection:
+            conversations[-1].append(message)
         else:
-            conversations.append([place])
+            conversations.append([message])
     return conversations
 
 

@@ -83,8 +83,8 @@ def test_the_same_addresses_may_open_more_than_once(tmp_path: Path) -> None:
     first, second = conversation(isn=1000), conversation(isn=90_000_000)
     start = len(first)
     assert handshakes(tmp_path, first + second, {1}) == [0, 1, 2, 10, 11]
-    places = [start + place for place in (0, 1, 2, 10, 11)]
-    assert handshakes(tmp_path, first + second, {2}) == places
+    packets = [start + place for place in (0, 1, 2, 10, 11)]
+    assert handshakes(tmp_path, first + second, {2}) == packets
 
 
 def test_repeated_packets_of_a_handshake_are_part_of_it(tmp_path: Path) -> None:

@@ -76,10 +76,10 @@ def test_a_key_that_nobody_described_is_refused() -> None:
 
 def test_every_key_of_a_message_is_described() -> None:
     schema = SCHEMAS["message"]
-    parts = {"message": schema, **schema["$defs"]}
+    forms = {"message": schema, **schema["$defs"]}
     lacks = [
         f"{part}.{name}"
-        for part, form in parts.items()
+        for part, form in forms.items()
         for name, kind in form["properties"].items()
         if "description" not in kind
         and not all("description" in one for one in kind.get("anyOf", [{}]))

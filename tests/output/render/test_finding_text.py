@@ -170,9 +170,9 @@ def test_a_table_too_wide_for_its_headings_has_them_in_several_lines() -> None:
     """A value that is too wide stands whole below its row."""
     facts = {"requested start of it": 60, "with uuid": "0x7e5700000000004e", "log": "a.log:1"}
     cases = tuple(finding(vbuckets=(number,), facts=facts | {"seqno": number}) for number in (1, 2))
-    told = finding(vbuckets=(1, 2), cases=cases, count=2)
-    assert any(line.split()[-4:] == ["with", "uuid", "log", "seqno"] for line in lines(told))
-    narrow = [line.split() for line in lines(told, width=56)]
+    repeated = finding(vbuckets=(1, 2), cases=cases, count=2)
+    assert any(line.split()[-4:] == ["with", "uuid", "log", "seqno"] for line in lines(repeated))
+    narrow = [line.split() for line in lines(repeated, width=56)]
     start = narrow.index(["requested"])
     assert narrow[start + 1 : start + 6] == [
         ["start"],
@@ -181,7 +181,7 @@ def test_a_table_too_wide_for_its_headings_has_them_in_several_lines() -> None:
         ["1", "60", "0x7e5700000000004e", "a.log:1", "1"],
         ["2", "60", "0x7e5700000000004e", "a.log:1", "2"],
     ]
-    assert any("0x7e5700000000004e" in line for line in lines(told, width=40))
+    assert any("0x7e5700000000004e" in line for line in lines(repeated, width=40))
 
 
 def test_what_does_not_differ_is_no_table() -> None:
@@ -279,9 +279,12 @@ def test_on_a_small_screen_each_error_has_its_connection_before_notes_have_all_t
             pass
         told = list(report_lines(reading.findings(), (), lambda text, _: text, width=80, limit=23))
     text = " ".join(line.strip() for line in told)
-    assert "answered with erange (connection 2, vb 421)" in text
-    assert "no item received (connection 2, vb 423)" in text
-    assert len([line for line in told if line.startswith("!")]) == 4
+    assert "connection 2, vb 421; 12:01:00 UTC" in text
+    assert "enable_stream_id is on (connection 4, vb 9)" in text
+    assert "no item received (con 2, vb 423)" in text
+    warnings = [line for line in told if line.startswith("!")]
+    assert len(warnings) == 4
+    assert warnings[-1] == "! 2 more warnings: 2 stream-refused"
     assert told[-3].startswith("· 8 notes: ")
     assert "and 5 more rules" in told[-3]
 

@@ -235,9 +235,9 @@ def test_a_sentence_far_below_is_not_cut_where_the_first_rows_have_shorter_ones(
 
 def test_severities_and_kinds_of_differences_have_their_colours() -> None:
     assert list(paints_of(["severity", "rule"], ["error  ", "rollback"])) == ["severity-error", ""]
-    wanted = {"different": "severity-warning", "alike": QUIET, "not-compared": ""}
+    expected = {"different": "severity-warning", "alike": QUIET, "not-compared": ""}
     for kind, verdict in VERDICT_OF.items():
-        assert list(paints_of(["kind"], [kind])) == [wanted[verdict]]
+        assert list(paints_of(["kind"], [kind])) == [expected[verdict]]
 
 
 def test_a_long_sentence_moves_no_column_behind_it_and_fault_is_said_in_words() -> None:

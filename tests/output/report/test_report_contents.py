@@ -23,8 +23,8 @@ def test_every_finding_has_messages_that_show_it_and_these_name_it() -> None:
 
 
 def test_messages_of_the_connection_that_a_finding_names_are_shown_first() -> None:
-    told = gathered(SAMPLES / "loop.pcap")
-    loop = told.causes[0]
+    contents = gathered(SAMPLES / "loop.pcap")
+    loop = contents.causes[0]
     assert loop.connections == (2, 3, 4, 5)
     loop = replace(loop, cases=tuple(replace(case, connections=(5,)) for case in loop.cases))
     connections = [place.connection for place in places_of(loop, Limits())]
@@ -32,8 +32,8 @@ def test_messages_of_the_connection_that_a_finding_names_are_shown_first() -> No
 
 
 def test_requests_of_evidence_have_their_answers_beside_them() -> None:
-    told = gathered(SAMPLES / "loop.pcap")
-    [loop, rollback, *_] = [told.causes[0], *told.effects[told.causes[0].id]]
+    contents = gathered(SAMPLES / "loop.pcap")
+    [loop, rollback, *_] = [contents.causes[0], *contents.effects[contents.causes[0].id]]
     assert [place.row for place in places_of(loop, Limits())] == [75, 76, 279, 280, 283, 284]
     assert [place.row for place in places_of(rollback, Limits())] == [75, 76, 78, 79, 80, 82]
 
@@ -54,12 +54,12 @@ def test_timelines_are_of_vbuckets_with_errors_warnings_and_rollbacks_or_the_fir
 
 
 def test_timelines_begin_with_the_worst_vbuckets_whose_rollbacks_are_kept() -> None:
-    told = gathered(SAMPLES / "orphans.pcap", limits=Limits(timelines=2))
-    assert [one.vbucket for one in told.timelines] == [48, 42], "two errors before one"
-    told = gathered(SAMPLES / "loop.pcap")
-    assert [one.vbucket for one in told.timelines] == [31, 30], "31 has one more warning"
-    every_one = told.source.by_name["rollbacks"]
-    assert told.rollbacks.values("request_row") == every_one.values("request_row"), (
+    contents = gathered(SAMPLES / "orphans.pcap", limits=Limits(timelines=2))
+    assert [one.vbucket for one in contents.timelines] == [48, 42], "two errors before one"
+    contents = gathered(SAMPLES / "loop.pcap")
+    assert [one.vbucket for one in contents.timelines] == [31, 30], "31 has one more warning"
+    every_one = contents.source.by_name["rollbacks"]
+    assert contents.rollbacks.values("request_row") == every_one.values("request_row"), (
         "as the command prints them"
     )
     few = gathered(SAMPLES / "loop.pcap", limits=Limits(rows=5)).rollbacks

@@ -24,26 +24,26 @@ from tests.peers.truth import SAMPLES
 
 
 def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> None:
-    told = gathered(SAMPLES / "orphans.pcap")
+    contents = gathered(SAMPLES / "orphans.pcap")
     drawn = report_pictures.vbucket_map(
-        told.vbuckets,
-        told.vbuckets.values("client")[0],
+        contents.vbuckets,
+        contents.vbuckets.values("client")[0],
         frozenset({42}),
-        Standing(told.source.by_name),
+        Standing(contents.source.by_name),
     )
     kinds = [one.get("class", "") for one in drawn.iter("rect")]
     assert (
         kinds.count("fill-severity-error")
-        == sum(bool((found or {}).get("error")) for found in told.vbuckets.values("findings"))
+        == sum(bool((found or {}).get("error")) for found in contents.vbuckets.values("findings"))
         == 3
     )
-    assert len(kinds) == len(told.vbuckets)
+    assert len(kinds) == len(contents.vbuckets)
     assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
 
 
 def test_a_map_of_many_vbuckets_has_their_numbers_beside_its_rows_and_above_its_columns() -> None:
-    told = gathered(SAMPLES / "large.pcapng.gz")
-    client = told.vbuckets.values("client")[0]
+    contents = gathered(SAMPLES / "large.pcapng.gz")
+    client = contents.vbuckets.values("client")[0]
 
     def texts_of(vbuckets: Records) -> dict[str, list[str | None]]:
         drawn = report_pictures.vbucket_map(vbuckets, client, frozenset(), Standing({}))
@@ -52,39 +52,39 @@ def test_a_map_of_many_vbuckets_has_their_numbers_beside_its_rows_and_above_its_
             texts.setdefault(one.get("class", ""), []).append(one.text)
         return texts
 
-    texts = texts_of(told.vbuckets)
+    texts = texts_of(contents.vbuckets)
     assert texts["tick end"] == [str(number) for number in range(0, 1024, 64)]
     assert texts["tick middle"] == [f"+{number}" for number in range(0, 64, 8)]
-    some = texts_of(told.vbuckets.take(np.arange(0, 1024, 2)))
+    some = texts_of(contents.vbuckets.take(np.arange(0, 1024, 2)))
     assert some["tick end"] == [str(number) for number in range(0, 1024, 128)]
     assert "tick middle" not in some, "they do not add up where numbers are missing"
-    few = texts_of(told.vbuckets.take(np.arange(40, 90)))
+    few = texts_of(contents.vbuckets.take(np.arange(40, 90)))
     assert few["small sign"] == [str(number) for number in range(40, 90)]
 
 
 def test_the_streams_of_a_timeline_name_their_client() -> None:
-    told = gathered(SAMPLES / "orphans.pcap")
-    text = report_pictures.xml(report_pictures.timeline(told.timelines[0]))
+    contents = gathered(SAMPLES / "orphans.pcap")
+    text = report_pictures.xml(report_pictures.timeline(contents.timelines[0]))
     assert "#1 on connection 1, consumer:1: row " in text
 
 
 def test_the_legend_of_the_map_says_what_its_signs_and_colours_are() -> None:
-    told = gathered(SAMPLES / "orphans.pcap")
-    legend = report_pictures.map_legend(told.vbuckets, Standing(told.source.by_name))
+    contents = gathered(SAMPLES / "orphans.pcap")
+    legend = report_pictures.map_legend(contents.vbuckets, Standing(contents.source.by_name))
     assert legend[0] == ("fill-severity-error", "✖", "3 with an error")
     drawn = report_pictures.vbucket_map(
-        told.vbuckets,
-        told.vbuckets.values("client")[0],
+        contents.vbuckets,
+        contents.vbuckets.values("client")[0],
         frozenset(),
-        Standing(told.source.by_name),
+        Standing(contents.source.by_name),
     )
     assert {one.get("class", "") for one in drawn.iter("rect")} == {style for style, _, _ in legend}
 
 
 def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
-    told = gathered(field("p06-zero-window"))
+    contents = gathered(field("p06-zero-window"))
     drawn = report_pictures.over_time(
-        told.source.charts,
+        contents.source.charts,
         of_bytes=True,
     )
     assert drawn is not None
@@ -103,8 +103,8 @@ def test_the_numbers_of_a_chart_stand_before_its_bars() -> None:
 
 
 def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
-    told = gathered(SAMPLES / "rollback.pcap")
-    charts = told.source.charts
+    contents = gathered(SAMPLES / "rollback.pcap")
+    charts = contents.source.charts
     first_ns, last_ns = charts.ends
     drawn = report_pictures.over_time(charts, of_bytes=False)
     assert drawn is not None
@@ -146,15 +146,15 @@ def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> N
 
 
 def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None:
-    told = gathered(SAMPLES / "rollback.pcap")
-    drawn = report_pictures.over_time(told.source.charts, of_bytes=False)
+    contents = gathered(SAMPLES / "rollback.pcap")
+    drawn = report_pictures.over_time(contents.source.charts, of_bytes=False)
     assert drawn is not None
     assert "dcp_mutation" in drawn[1]
     assert len(drawn[1]) == len(list(drawn[0].iter("path")))
     assert report_pictures.over_time(Charts(), of_bytes=True) is None
     assert report_pictures.round_trips(Charts()) is None
-    assert [number for number, _ in report_pictures.windows(told.source.charts)] == [
-        one[0] for one in told.source.charts.windows
+    assert [number for number, _ in report_pictures.windows(contents.source.charts)] == [
+        one[0] for one in contents.source.charts.windows
     ]
 
 
@@ -287,8 +287,8 @@ def test_a_command_has_one_colour_in_both_charts() -> None:
 
 
 def test_charts_have_one_colour_and_no_mark_has_it() -> None:
-    told = gathered(SAMPLES / "tour.pcapng")
-    charts = told.source.charts
+    contents = gathered(SAMPLES / "tour.pcapng")
+    charts = contents.source.charts
     answers = report_pictures.round_trips(charts)
     assert answers is not None
     windows = [picture for _, picture in report_pictures.windows(charts)]
@@ -299,7 +299,7 @@ def test_charts_have_one_colour_and_no_mark_has_it() -> None:
         if (element.get("class") or "").startswith("fill-")
     }
     assert bars == {"fill-chart-bar"}
-    text = page(told)
+    text = page(contents)
     layers = re.findall(r"\.fill-layer-\d\{fill:var\(--([a-z0-9-]+)\)", text)
     drawn = report_pictures.over_time(charts, of_bytes=False)
     assert drawn is not None
@@ -365,12 +365,12 @@ def test_causes_of_one_colour_have_one_swatch() -> None:
     ],
 )
 def test_charts_of_flow_control_say_when_a_stall_was(path: Path, rule: str, severity: str) -> None:
-    told = gathered(path)
-    chart = page(told).partition("Flow control of connection ")[2].partition("</figure>")[0]
+    contents = gathered(path)
+    chart = page(contents).partition("Flow control of connection ")[2].partition("</figure>")[0]
     [bar] = re.findall(rf'<rect ([^>]*) class="fill-severity-{severity}"', chart)
     at = {name: float(value) for name, value in re.findall(r'(\w+)="([\d.]+)"', bar)}
-    [stall] = [one for one in told.causes if one.rule == rule]
-    begin_ns, end_ns = told.source.charts.ends
+    [stall] = [one for one in contents.causes if one.rule == rule]
+    begin_ns, end_ns = contents.source.charts.ends
     seconds = at["width"] / (946 - 84) * (end_ns - begin_ns) / 1e9
     until_ns = end_ns if stall.over == "open" else stall.last_time_ns
     assert seconds == pytest.approx((until_ns - stall.first_time_ns) / 1e9, abs=0.1)
@@ -379,30 +379,32 @@ def test_charts_of_flow_control_say_when_a_stall_was(path: Path, rule: str, seve
 
 
 def test_a_curve_of_less_than_a_line_is_said_in_words() -> None:
-    told = gathered(real_server("v85-oso"))
-    pictures = [picture for _, picture in report_pictures.windows(told.source.charts)]
+    contents = gathered(real_server("v85-oso"))
+    pictures = [picture for _, picture in report_pictures.windows(contents.source.charts)]
     texts = [text.text or "" for picture in pictures for text in picture.iter("text")]
     assert any(text.startswith("at most ") for text in texts)
 
 
 def test_a_vbucket_that_its_client_did_not_ask_to_end_says_why_on_the_map() -> None:
-    told = gathered(SAMPLES / "any.pcap")
-    standing = Standing(told.source.by_name)
-    legend = report_pictures.map_legend(told.vbuckets, standing)
+    contents = gathered(SAMPLES / "any.pcap")
+    standing = Standing(contents.source.by_name)
+    legend = report_pictures.map_legend(contents.vbuckets, standing)
     assert legend == [("fill-kind-end", "E", "4 ended: state-changed")]
-    client = told.vbuckets.values("client")[0]
-    drawn = report_pictures.vbucket_map(told.vbuckets, client, frozenset(), standing)
+    client = contents.vbuckets.values("client")[0]
+    drawn = report_pictures.vbucket_map(contents.vbuckets, client, frozenset(), standing)
     assert {box.get("class") for box in drawn.iter("rect")} == {"fill-kind-end"}
 
 
 def test_a_small_map_says_what_its_legend_counts() -> None:
-    told = gathered(real_server("consumer-errors-66"))
-    client = told.vbuckets.values("client")[0]
+    contents = gathered(real_server("consumer-errors-66"))
+    client = contents.vbuckets.values("client")[0]
     drawn = report_pictures.vbucket_map(
-        told.vbuckets, client, frozenset(), Standing(told.source.by_name)
+        contents.vbuckets, client, frozenset(), Standing(contents.source.by_name)
     )
     assert "5 ended silent" in [one.text for one in drawn.iter("text")]
     assert "1 ended silent" in [
         words
-        for _, _, words in report_pictures.map_legend(told.vbuckets, Standing(told.source.by_name))
+        for _, _, words in report_pictures.map_legend(
+            contents.vbuckets, Standing(contents.source.by_name)
+        )
     ]
