@@ -41,9 +41,9 @@ def test_bytes_and_fields_stand_where_both_have_room() -> None:
 
 def test_a_finding_stands_whole_above_the_fields_where_there_is_room() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_row(215)
+        app.navigation.to_row(217)
         await settled(app, pilot)
-        found = app.inspection.results.finding(215)
+        found = app.inspection.results.finding(217)
         assert found is not None
         lines = screen(app).splitlines()
         (first,) = [
