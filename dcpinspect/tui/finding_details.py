@@ -176,24 +176,22 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
 
 
 def _requests_that_work(finding: Finding, rollbacks: Records | None) -> Iterator[str]:
-    """Yields what the client can request instead, for the latest rollback of each vbucket; nothing
-    once it has its streams.
+    """Yields what the client can request instead, for the latest rollback of each vbucket, if the
+    finding is about that one; nothing once it has its streams.
     """
     if rollbacks is None or finding.rule not in _ASKS_AGAIN or finding.over == "recovered":
         return
     request_of: dict[int, str] = {}
     resumed = ("resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")
-    rows = rollbacks.rows("connection", "vbucket", *resumed)
-    for connection, vbucket, start, uuid, low, high in rows:
-        if (
-            vbucket in finding.vbuckets
-            and connection in finding.connections
-            and start is not None
-            and uuid is not None
-        ):
-            request_of[vbucket] = (
-                f"vbucket {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
-            )
+    finding_rows = {*finding.rows.tolist()}
+    rows = rollbacks.rows("connection", "vbucket", "request_row", "answer_row", *resumed)
+    for connection, vbucket, *own_rows, start, uuid, low, high in rows:
+        if vbucket in finding.vbuckets and connection in finding.connections:
+            request_of.pop(vbucket, None)
+            if finding_rows.intersection(own_rows) and start is not None and uuid is not None:
+                request_of[vbucket] = (
+                    f"vbucket {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
+                )
     yield from list(request_of.values())[:MOST_CASES]
     if len(request_of) > MOST_CASES:
         yield f"and {len(request_of) - MOST_CASES:,} more vbuckets"

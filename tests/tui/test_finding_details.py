@@ -6,6 +6,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import MOST_CASES, about, in_words
 from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
+from tests.captures import real_server
 from tests.tui.screens import Keys, play, press, read, settled
 
 
@@ -32,6 +33,17 @@ def test_a_request_that_works_is_shown() -> None:
         if line.strip().startswith("vbucket 31: from 0, uuid")
     )
     assert lines[at + 1].startswith("         "), "what is too long goes on with an indent"
+
+
+def test_a_request_that_works_stands_under_the_latest_rollback_of_its_vbucket() -> None:
+    with read(real_server("failover-log-long")) as inspection:
+        results = inspection.results
+    rollbacks = [one for one in results.findings if one.rule == "rollback"]
+    texts = [
+        about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
+        for one in sorted(rollbacks, key=lambda one: one.first_time_ns)
+    ]
+    assert ["vbucket 0: from " in text for text in texts] == [False, True]
 
 
 def test_cases_that_do_not_differ_have_no_lines() -> None:
