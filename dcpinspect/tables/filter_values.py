@@ -20,7 +20,13 @@ from dcpinspect.tables.filter_tree import (
     TextPosition,
 )
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tables.vocabulary import Vocabulary, numbers_by_word, vocabulary
+from dcpinspect.tables.vocabulary import (
+    Vocabulary,
+    commands_with,
+    named_numbers,
+    numbers_by_word,
+    vocabulary,
+)
 from dcpinspect.text import clip, did_you_mean, escape
 
 _RANGES = {
@@ -153,8 +159,15 @@ def _value(column: Column, constant: Constant) -> int | str | bytes | bool:
             if not low <= value <= high:
                 raise error(f"{column.name} is from {low} to {high}")
             return value
-        case "number" if isinstance(value, str) and (numbers := _numbers_of_word(column, value)):
-            return numbers[0]
+        case "number" if isinstance(value, str) and (named := _named_number(column, value)):
+            word, number = named
+            if commands := commands_with(column, word):
+                written = ", ".join(f"'{command}'" for command in commands)
+                raise error(
+                    f"not every {column.name} of {number} is '{word}': write "
+                    f"name in ({written}) and {column.name} = {number}"
+                )
+            return number
         case "list" if type(value) is int and column.kind == "numbers":
             return value
         case "text" | "list" if isinstance(value, str) and column.kind != "numbers":
@@ -172,14 +185,14 @@ def _value(column: Column, constant: Constant) -> int | str | bytes | bool:
     raise error(f"{column.name} is {_family_text(column)}{_advice(column, value)}")
 
 
-def _numbers_of_word(column: Column, word: str) -> list[int]:
-    """Returns the number that a word stands for in a column of numbers; empty if it has no such."""
-    spoken = re.sub(r"[\s_-]+", "-", word.strip().lower())
-    return [
-        number
-        for name, number in numbers_by_word(column.name).items()
-        if re.sub(r"[\s_-]+", "-", name.lower()) == spoken
-    ]
+def _named_number(column: Column, spoken: str) -> tuple[str, int] | None:
+    """Returns the word that was meant, and its number in a column of numbers; None if the column
+    has no such word.
+    """
+    for word, number in numbers_by_word(column).items():
+        if re.sub(r"[\s_-]+", "-", word) == re.sub(r"[\s_-]+", "-", spoken.strip().lower()):
+            return word, number
+    return None
 
 
 def _family_text(column: Column) -> str:
@@ -213,9 +226,8 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
             return f": write {clip(value, _SHOWN)}, without quotes"
         if isinstance(value, str) and _HEX.fullmatch(value):
             return f": write {int(value, 16)}, without quotes"
-        if words := numbers_by_word(column.name):
-            named = tuple(f"{number} {word}" for word, number in words.items())
-            return f": {_listed(named)}"
+        if named := named_numbers(column):
+            return f": {_listed(tuple(named))}"
         return f"; names are in {_NAMES_OF[column.name]}" if column.name in _NAMES_OF else ""
     if kind == "time":
         return ": write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"

@@ -9,11 +9,12 @@ from functools import cache
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.decode import PROBLEMS
-from dcpinspect.protocol.fields import Field
+from dcpinspect.protocol.fields import Field, Layout
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
+from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_name
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.messages import DIRECTIONS, SIDES
 from dcpinspect.tables.schema import BY_NAME
 
@@ -58,18 +59,47 @@ def vocabulary(column: str) -> Vocabulary | None:
     return None
 
 
-@cache
-def numbers_by_word(column: str) -> dict[str, int]:
+def numbers_by_word(column: Column) -> dict[str, int]:
     """Returns the words for numbers of a column of numbers, as in JSON under its name with _name."""
-    words = {
-        word: number for spec in _specs(column) for number, word in (spec.values or {}).items()
-    }
-    return words | ({"no end": ENDLESS} if column in NO_END else {})
+    if BY_NAME.get(column.name) is not column:
+        return dict.fromkeys(column.words, ENDLESS) if column.kind == "u64" else {}
+    if column.kind in ("word", "words"):
+        return {}
+    specs = _specs(column.name)
+    return {word: number for spec in specs for number, word in (spec.values or {}).items()}
 
 
-def _specs(column: str) -> list[Field]:
-    """Returns the fields of all layouts that give a column its values; their words may differ."""
-    items = (item for layout in LAYOUTS for item in (*layout.extras, *layout.value))
+def commands_with(column: Column, word: str) -> tuple[str, ...]:
+    """Returns the commands whose numbers of a column a word names; none if all do that have the
+    column.
+    """
+    if BY_NAME.get(column.name) is not column:
+        return ()
+    naming, others = set[str](), set[str]()
+    for layout in LAYOUTS:
+        command = opcode_name(layout.opcode, server=layout.server)
+        for spec in _specs(column.name, (layout,)):
+            (naming if word in (spec.values or {}).values() else others).add(command)
+    return tuple(sorted(naming)) if others - naming else ()
+
+
+def named_numbers(column: Column) -> list[str]:
+    """Returns the numbers of a column that have words, with these, and with the commands of which
+    they are if others have other numbers.
+    """
+    numbers_of: dict[tuple[str, ...], list[str]] = {}
+    for word, number in numbers_by_word(column).items():
+        numbers_of.setdefault(commands_with(column, word), []).append(f"{number} {word}")
+    return [
+        text
+        for commands, (first, *more) in numbers_of.items()
+        for text in (f"{', '.join(commands)}: {first}" if commands else first, *more)
+    ]
+
+
+def _specs(column: str, layouts: Iterable[Layout] = LAYOUTS) -> list[Field]:
+    """Returns the fields of layouts that give a column its values; their words may differ."""
+    items = (item for layout in layouts for item in (*layout.extras, *layout.value))
     return [item for item in items if isinstance(item, Field) and column in (item.name, item.alias)]
 
 

@@ -123,6 +123,17 @@ def test_a_number_is_within_its_column(column: Any) -> None:
             "durability_level is a number: 1 majority, 2 majority-and-persist-on-active, 3 "
             "persist-to-majority",
         ),
+        (
+            "version = 'V2.2'",
+            "not every version of 2 is 'v2.2': write name in ('dcp_snapshot_marker') and "
+            "version = 2",
+        ),
+        (
+            "end_seqno in (5, 'no end')",
+            "not every end_seqno of 18446744073709551615 is 'no end': write name in "
+            "('dcp_stream_req') and end_seqno = 18446744073709551615",
+        ),
+        ("version = 'v9'", "version is a number: dcp_snapshot_marker: 0 v2.0, 1 v2.1, 2 v2.2"),
         ("opcode = 'dcp_mutation'", "opcode is a number; names are in name"),
         ("status = 'rollback'", "status is a number; names are in status_name"),
         ("name = 87", "name is text; numbers are in opcode"),
@@ -241,7 +252,7 @@ def test_other_spellings_of_a_value_are_read(written: str, read: str) -> None:
     [
         ("durability_level = 'majority'", 1),
         ("durability_level in ('persist_to_majority')", 3),
-        ("end_seqno = 'no end'", 2**64 - 1),
+        ("deleted = 'yes'", 1),
     ],
 )
 def test_a_word_stands_for_its_number_where_a_number_has_one(text: str, number: int) -> None:

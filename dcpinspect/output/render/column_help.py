@@ -8,7 +8,7 @@ from dcpinspect.tables.column_kinds import KINDS, Column
 from dcpinspect.tables.presets import COLUMN_SETS
 from dcpinspect.tables.record_tables import RecordTable
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tables.vocabulary import numbers_by_word, vocabulary
+from dcpinspect.tables.vocabulary import named_numbers, vocabulary
 from dcpinspect.text import escape
 
 _MOST_WORDS = 10
@@ -28,7 +28,7 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
         *((name, text, "saved") for name, text in saved.items()),
     ]
     return [
-        *(line for name, column in BY_NAME.items() for line in _lines(column, _words(name))),
+        *(line for column in BY_NAME.values() for line in _lines(column)),
         "",
         *(f"@{name:<21} {escape(doc)}: {escape(text)}" for name, text, doc in sets),
     ]
@@ -43,20 +43,19 @@ def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
         for table in tables
         for line in (
             *((f"{table.name}:",) if len(tables) > 1 else ()),
-            *(line for column in table.columns for line in _lines(column, column.words)),
+            *(line for column in table.columns for line in _lines(column)),
         )
     ]
 
 
-def _words(name: str) -> Sequence[str]:
-    """Returns the words of a column of messages, those for numbers with their numbers."""
-    of_numbers = [f"{number} {word}" for word, number in numbers_by_word(name).items()]
-    return getattr(vocabulary(name), "words", of_numbers)
+def words_of(column: Column) -> str:
+    """Returns the words of a column, those for numbers with their numbers; empty if it has none."""
+    words: Sequence[str] = named_numbers(column) or column.words
+    if BY_NAME.get(column.name) is column:
+        words = getattr(vocabulary(column.name), "words", words)
+    return ", ".join(words[:_MOST_WORDS]) + (", …" if len(words) > _MOST_WORDS else "")
 
 
-def _lines(column: Column, words: Sequence[str]) -> list[str]:
+def _lines(column: Column) -> list[str]:
     line = f"{column.name:<22} {KINDS[column.kind].said:<7}  {column.doc}"
-    if not words:
-        return [line]
-    more = ", …" if len(words) > _MOST_WORDS else ""
-    return [line, " " * 34 + ", ".join(words[:_MOST_WORDS]) + more]
+    return [line, " " * 34 + words] if (words := words_of(column)) else [line]

@@ -34,7 +34,6 @@ from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.words import by_side
-from dcpinspect.tables.vocabulary import numbers_by_word
 from dcpinspect.text import clip, escape
 
 MAX_MESSAGES = 1000
@@ -98,11 +97,7 @@ def explain(text: str) -> list[str] | None:
         "the flag": _flags(word),
         "the word": _words(word),
     }
-    is_of_messages = any(
-        meanings[kind] for kind in ("the command", "the command ", "the control key", "the rule")
-    )
-    if not is_of_messages:
-        meanings["the column"] = _columns(word)
+    meanings["the column"] = _columns(word)
     meanings["the sign"] = _signs(asked)
     if (meanings["the word"] or meanings["the status"]) and (rules := _rules_with_cause(asked)):
         rule_names = ", ".join(rule.id for rule in rules)
@@ -404,23 +399,28 @@ def _columns(word: str) -> list[list[str]]:
         return []
     from dcpinspect.diff.difference_columns import PATHS  # deferred: these need NumPy
     from dcpinspect.findings.finding_records import CONTRACTS
+    from dcpinspect.findings.logs.log_events import LOG_EVENTS
+    from dcpinspect.output.render.column_help import words_of
     from dcpinspect.tables.schema import BY_NAME
 
     # JSON and Parquet have a time with all digits under this name
     time_name = name.removesuffix("_ns") if name.endswith("_time_ns") else ""
-    docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}
-    for table, contract in {**CONTRACTS, "paths": PATHS}.items():
-        for column in contract.columns:
-            if column.name in (name, time_name):
+    docs: dict[tuple[str, str], list[str]] = {}
+    columns_of = {"messages": tuple(BY_NAME.values())} | {
+        table: contract.columns
+        for table, contract in {**CONTRACTS, "paths": PATHS, "log": LOG_EVENTS}.items()
+    }
+    for table, columns in columns_of.items():
+        for column in columns:
+            if column.name == name or (column.name == time_name and table != "messages"):
                 unit = ", in nanoseconds since 1970" if column.name == time_name else ""
-                docs.setdefault(column.doc + unit, []).append(table)
-    for table, columns in PIPELINE.items():
-        if name in columns:
-            docs.setdefault(columns[name], []).append(f"{table} of a pipeline")
-    words = ", ".join(f"{number} {word}" for word, number in numbers_by_word(name).items())
+                docs.setdefault((column.doc + unit, words_of(column)), []).append(table)
+    for table, meanings in PIPELINE.items():
+        if name in meanings:
+            docs.setdefault((meanings[name], ""), []).append(f"{table} of a pipeline")
     return [
         [f"{name}: column of {', '.join(names)}", f"  {doc}", *([f"  {words}"] if words else [])]
-        for doc, names in docs.items()
+        for (doc, words), names in docs.items()
         if doc != name.replace("_", " ")  # says nothing
     ]
 

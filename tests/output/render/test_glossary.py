@@ -310,6 +310,20 @@ def test_numbers_with_names_are_told_with_both() -> None:
     assert "  18446744073709551615 no end" in (explain("requested_end") or ())
 
 
+def test_numbers_are_told_only_of_the_column_that_has_them() -> None:
+    version, end_seqno = explain("version") or [], explain("end_seqno") or []
+    assert "version: opcode 0x0b" in version
+    assert "  dcp_snapshot_marker: 0 v2.0, 1 v2.1, 2 v2.2" in version
+    end = "  dcp_stream_req: 18446744073709551615 no end"
+    assert [line for line in end_seqno if "no end" in line] == [end]
+    assert end_seqno.index(end) < end_seqno.index("end_seqno: column of snapshots")
+    states = explain("state") or []
+    assert states[states.index("  state of the snapshot") + 1].startswith("  open, complete, ")
+    assert not {"active", "alive"} & set(" ".join(states[3:]).split())
+    assert "0 consumer" not in " ".join(explain("flags") or ())
+    assert (explain("versions") or [])[0] == "versions: column of log"
+
+
 def test_no_column_is_explained_by_its_own_name() -> None:
     for name, column in BY_NAME.items():
         assert column.doc.lower() not in name.split("_")[1:], name
