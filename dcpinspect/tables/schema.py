@@ -108,7 +108,7 @@ def _column(name: str, several: Sequence[tuple[Layout, Field]]) -> Column:
     return Column(
         name,
         "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind],
-        _doc(meanings),
+        meaning_by_command(meanings),
         spec=spec,
     )
 
@@ -117,7 +117,7 @@ _MOST_COMMANDS = 4
 """Commands of one meaning that are named."""
 
 
-def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
+def meaning_by_command(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
     """Returns what a column holds; by command if commands differ, and by side if sides differ.
     ``meanings``: with commands and sides.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
@@ -10,15 +10,16 @@ from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.finding_records import FINDINGS
 from dcpinspect.findings.logs.log_events import LOG_EVENTS
 from dcpinspect.output.export.json import SCHEMA, has_names, is_worded
-from dcpinspect.protocol.fields import Field, FieldKind, RecordList
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.streams.table_columns import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.tables.column_kinds import KINDS, Column
 from dcpinspect.tables.io_series import IO
 from dcpinspect.tables.message_statistics import STATS
 from dcpinspect.tables.record_tables import FILE, RecordTable
-from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tables.schema import BY_NAME, meaning_by_command
 from dcpinspect.text import entries
 
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
@@ -85,55 +86,62 @@ def _of_field(spec: Field) -> dict[str, Any]:
 
 
 def _specific() -> dict[str, Any]:
-    """Returns the keys that only some messages have, of all layouts; one of two types has both."""
+    """Returns the keys that only some messages have, of all layouts; one of two types has both, and
+    one of several meanings all, as columns.
+    """
     forms_of: dict[str, list[dict[str, Any]]] = {}
+    meanings_of: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for layout in LAYOUTS:
-        for item in (*layout.extras, *layout.value):
-            if isinstance(item, RecordList):
-                single = len(item.fields) == 1
-                inner = {
-                    field.name: {**_nullable(_of_field(field)), "description": field.doc}
-                    for field in item.fields
-                }
-                names = {f"{field.name}_name": _NAME for field in item.fields if has_names(field)}
-                # where a length was not captured, what it measures is not there
-                always = [field.name for field in item.fields if field.kind.size]
-                records = (
-                    {"type": "string"}
-                    if single
-                    else {"type": "object", "properties": inner | names, "required": always}
-                )
-                _add(
-                    forms_of,
-                    item.name,
-                    {"type": "array", "items": records, "description": item.doc},
-                )
-                continue
-            for slot in item.slots:
-                kinds: dict[str, dict[str, Any]] = {
-                    "u64": _COUNT,
-                    "u32": _COUNT,
-                    "bool": {"type": "boolean"},
-                    "string": _TEXT_OR_HEX,
-                }
-                _add(forms_of, slot.name, {**kinds[slot.kind], "description": slot.doc})
-            if item.name in ("key", "value") or item.reserved:
-                continue
-            for name in (item.name, item.alias):
-                if name:
-                    _add(forms_of, name, {**_nullable(_of_field(item)), "description": item.doc})
-            if has_names(item):
-                _add(forms_of, f"{item.name}_name", _NAME)
+        command = opcode_name(layout.opcode, server=layout.server)
+        for name, form in _keys(layout):
+            doc = form.pop("description")
+            meanings_of.setdefault(name, {}).setdefault(doc, []).append((command, layout.side))
+            forms = forms_of.setdefault(name, [])
+            if form not in forms:
+                forms.append(form)
     return {
-        name: forms[0] if len(forms) == 1 else {"anyOf": forms}
+        name: {
+            **(forms[0] if len(forms) == 1 else {"anyOf": forms}),
+            "description": meaning_by_command(meanings_of[name]),
+        }
         for name, forms in sorted(forms_of.items())
     }
 
 
-def _add(forms_by_name: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
-    forms = forms_by_name.setdefault(name, [])
-    if all({**form, "description": ""} != {**earlier, "description": ""} for earlier in forms):
-        forms.append(form)
+def _keys(layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the keys of a layout's messages, each with its form and description."""
+    for item in (*layout.extras, *layout.value):
+        if isinstance(item, RecordList):
+            single = len(item.fields) == 1
+            inner = {
+                field.name: {**_nullable(_of_field(field)), "description": field.doc}
+                for field in item.fields
+            }
+            names = {f"{field.name}_name": _NAME for field in item.fields if has_names(field)}
+            # where a length was not captured, what it measures is not there
+            always = [field.name for field in item.fields if field.kind.size]
+            records = (
+                {"type": "string"}
+                if single
+                else {"type": "object", "properties": inner | names, "required": always}
+            )
+            yield item.name, {"type": "array", "items": records, "description": item.doc}
+            continue
+        for slot in item.slots:
+            kinds: dict[str, dict[str, Any]] = {
+                "u64": _COUNT,
+                "u32": _COUNT,
+                "bool": {"type": "boolean"},
+                "string": _TEXT_OR_HEX,
+            }
+            yield slot.name, {**kinds[slot.kind], "description": slot.doc}
+        if item.name in ("key", "value") or item.reserved:
+            continue
+        for name in (item.name, item.alias):
+            if name:
+                yield name, {**_nullable(_of_field(item)), "description": item.doc}
+        if has_names(item):
+            yield f"{item.name}_name", dict(_NAME)
 
 
 def message_schema() -> dict[str, Any]:
@@ -382,10 +390,6 @@ _MEANINGS = dict(
         problems: what is wrong with the bytes of the message
         last_file: file of the last packet, where it is another one
         sync: heuristic: found by trying, so nothing proves that a message begins here
-        keys: the keys that are asked for
-        results: what came of each path
-        revision: number of the version
-        specs: what to do with each path
         hex: the bytes, two digits each
         code: the number of it
         meaning: in words

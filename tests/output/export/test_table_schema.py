@@ -15,6 +15,7 @@ from dcpinspect.output.export.table_schema import SCHEMAS, message_schema, table
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import ALL
+from dcpinspect.tables.schema import SPECIFIC
 from tests.protocol.vectors import ALL as VECTORS
 from tests.tables.build import batch
 
@@ -66,6 +67,13 @@ def test_every_specific_key_is_described() -> None:
     for vector in VECTORS:
         if decode_header(vector.data).size == len(vector.data):
             assert set(specific_numbers(vector.annotate())) <= described, vector.id
+
+
+def test_a_key_of_several_commands_has_the_meaning_in_each_as_the_column_has() -> None:
+    keys = SCHEMAS["message"]["properties"]
+    for column in (column for column in SPECIFIC if column.name in keys):
+        assert keys[column.name]["description"] == column.doc
+    assert "dcp_snapshot_marker: first seqno the snapshot may" in keys["start_seqno"]["description"]
 
 
 def test_a_key_that_nobody_described_is_refused() -> None:
