@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
-from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.collector import REFUSED_BY_CONSUMER, Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import ANSWERED, MALFORMED, OWNS, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.finding import Candidates, Finding, Occurrence, Wanted
@@ -65,7 +65,11 @@ class Checker(Portable):
         ``with_rows``: findings get the rows of all messages that show them. ``vbucket``: only
         findings about this one are wanted; to read the values of all takes longer than the rest.
         """
-        rule_names = set(rules)
+        self._told = frozenset(rules)
+        """Ids of the rules whose findings are wanted."""
+        rule_names = {*self._told}
+        if any(REFUSED_BY_CONSUMER in OWNS.get(rule, ()) for rule in rule_names):
+            rule_names.add(REFUSED_BY_CONSUMER)  # what it finds changes what they say
         self._with_keys = with_keys
         self._vbucket = vbucket
         self.evidence: LogEvidence | None = None
@@ -97,7 +101,7 @@ class Checker(Portable):
     def __getstate__(self) -> dict[str, Any]:
         """Returns what was found so far, to be joined with what was found in other readings."""
         return {
-            "rules": list(self._rules),
+            "rules": list(self._told),
             "with_keys": self._with_keys,
             "collector": self._collector,
             "watchers": self._watchers,
@@ -110,10 +114,7 @@ class Checker(Portable):
 
     def asks_as(self, other_checker: Checker) -> bool:
         """Returns whether this checker looks for, and tells, the same as another one."""
-        return (
-            self._rules.keys() == other_checker._rules.keys()
-            and self._with_keys == other_checker._with_keys
-        )
+        return self._told == other_checker._told and self._with_keys == other_checker._with_keys
 
     @classmethod
     def joined(
@@ -124,7 +125,7 @@ class Checker(Portable):
 
         ``connections``: for each reading, the new numbers of its connections.
         """
-        checker = cls(tracker, readings[0]._rules, with_keys=readings[0]._with_keys)
+        checker = cls(tracker, readings[0]._told, with_keys=readings[0]._with_keys)
         checker._collector = Collector.joined(
             checker._rules, OWNS, [reading._collector for reading in readings], connections
         )
@@ -136,7 +137,7 @@ class Checker(Portable):
 
     def only(self, rules: Iterable[str]) -> Checker:
         """Returns what this checker would have found with only these of its rules."""
-        checker = Checker(self._tracker, set(rules) & self._rules.keys(), with_keys=self._with_keys)
+        checker = Checker(self._tracker, self._told & set(rules), with_keys=self._with_keys)
         checker._collector = self._collector.only(checker._rules)
         checker._watchers = {name: self._watchers[name] for name in checker._watchers}
         return checker
@@ -204,7 +205,7 @@ class Checker(Portable):
             return self, list(counted)
         gone = {link.number for link in links} - {link.number for link in counted}
         copy_of_checker = Checker(
-            tracker, self._rules, with_keys=self._with_keys, with_rows=self._with_rows
+            tracker, self._told, with_keys=self._with_keys, with_rows=self._with_rows
         )
         copy_of_checker.evidence, copy_of_checker._past = self.evidence, self._past
         copy_of_checker._collector = self._collector.without(gone)
@@ -244,7 +245,12 @@ class Checker(Portable):
             return outcomes.judged(case)
 
         unnamed = collector.findings(
-            SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged, is_wanted=is_wanted
+            SILENCES,
+            SILENCES_OF_CONNECTION,
+            apart=apart,
+            judged=judged,
+            is_wanted=is_wanted,
+            told=self._told,
         )
         return [outcomes.named(finding) for finding in unnamed]
 
@@ -255,7 +261,9 @@ class Checker(Portable):
         """
         context, collector = self._context_and_occurrences(links, coverage, is_whole=True)
         outcomes = Outcomes(context, self._past)
-        cases = collector.cases(SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged)
+        cases = collector.cases(
+            SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged, told=self._told
+        )
         links_and_sessions = (
             (link, context.session(link.number)) for link in links if link.number in connections
         )

@@ -56,7 +56,7 @@ _HeapKey = tuple[*FindingKey, FindingKey | None, str]
 """Key of the occurrences, key of what they are effects of, and their reason."""
 _Kind = tuple[Severity, str | None]
 """Severity and cause."""
-_REFUSED = "consumer-refused"
+REFUSED_BY_CONSUMER = "consumer-refused"
 """Rule about an answer that makes an error of the fault that was refused."""
 _AND_REFUSED = ", and was refused"
 """Says of such a fault why it is an error, beside its like that nobody refused."""
@@ -557,6 +557,7 @@ class Collector(Portable):
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
         is_wanted: Wanted | None = None,
+        told: Collection[str] | None = None,
     ) -> list[Finding]:
         """Returns what was found, worst first; of equal severity, first what lost data, then what
         does not go on, other costs, refusals, and what costs nobody; then in order of the first
@@ -566,9 +567,10 @@ class Collector(Portable):
         of. ``of_connection``: for each rule, rules that have nothing to add about its connection in
         the time that it speaks of. ``apart``: each vbucket of each connection gets a finding of its
         own. ``judged``: returns a case with what the messages around it tell; None if the case is
-        not sure. ``is_wanted``: cases that are told; None: all.
+        not sure. ``is_wanted``: cases that are told; None: all. ``told``: rules whose
+        cases are; None: all.
         """
-        heard = self.cases(silences, of_connection, judged=judged)
+        heard = self.cases(silences, of_connection, judged=judged, told=told)
         if is_wanted is not None:
             heard = _wanted_cases(heard, is_wanted)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
@@ -618,6 +620,7 @@ class Collector(Portable):
         of_connection: Mapping[str, Collection[str]] | None = None,
         *,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
+        told: Collection[str] | None = None,
     ) -> list[tuple[Heap, Finding]]:
         """Returns the cases of each vbucket and connection. Cases on connections that have left are
         included unless they are found again. The parameters are as in ``findings``.
@@ -645,7 +648,7 @@ class Collector(Portable):
         # what a side refused is no less than an error, and so is the fault that it refused
         refused = Counter[FindingKey]()
         for heap, case in wanted_cases:
-            if case.rule == _REFUSED and heap.cause:
+            if case.rule == REFUSED_BY_CONSUMER and heap.cause:
                 refused[heap.cause] += case.count
         return [
             (
@@ -661,10 +664,11 @@ class Collector(Portable):
                 )
                 if heap.first.key in refused
                 else replace(case, severity="error")
-                if case.rule == _REFUSED and heap.cause
+                if case.rule == REFUSED_BY_CONSUMER and heap.cause
                 else case,
             )
             for heap, case in wanted_cases
+            if told is None or case.rule in told
         ]
 
     def _grouped(

@@ -359,6 +359,17 @@ def test_advice_on_a_fault_does_not_say_of_who_refused_it_that_it_may_have_taken
     )
 
 
+def test_a_fault_is_told_as_refused_also_where_its_rule_alone_is_asked_for() -> None:
+    talk, stream = streaming()
+    stream.mutation(2, "b")
+    refuse(talk, stream, status=Status.ERANGE)
+    fault, effect = found(talk, rules=[*IDS, "seqno-not-increasing"])
+    assert effect.rule == "consumer-refused"
+    (alone,) = found(talk, rules=["seqno-not-increasing"])
+    assert (alone.message, alone.next) == (fault.message, fault.next)
+    assert alone.message.endswith(", and was refused")
+
+
 @pytest.mark.parametrize("status", [Status.KEY_ENOENT, Status.NOT_MY_VBUCKET])
 def test_a_fault_that_a_consumer_without_the_stream_answers_was_refused(status: int) -> None:
     talk, stream = streaming()
