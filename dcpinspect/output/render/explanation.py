@@ -110,7 +110,8 @@ def explain(text: str) -> list[str] | None:
         meanings["the cause"] = _causes(word)
     if not any(meanings.values()):
         meanings["the word"] = _words(re.sub(r"[\s_-]bytes$", "", word))
-    if not any(meanings.values()):
+    found = [lines for texts in meanings.values() for lines in texts]
+    if all(lines[0].endswith(" of a pipeline") for lines in found):
         meanings["the member"] = _members(word)
     titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
     output: list[str] = []
@@ -152,7 +153,8 @@ def suggestions(text: str) -> list[str]:
     known = dict.fromkeys(names)
     whole_words = f"-{_joined(text, '-')}-"
     close = [name for name in known if whole_words in f"-{_joined(name, '-')}-"]
-    close += difflib.get_close_matches(text.strip(), known, n=12, cutoff=0.65)
+    long_enough = [name for name in known if 2 * len(name) > len(text.strip())]
+    close += difflib.get_close_matches(text.strip(), long_enough, n=12, cutoff=0.65)
     # commands around DCP come after all that is DCP's, and those of TAP last, because they have
     # been out of use for long
     return sorted(

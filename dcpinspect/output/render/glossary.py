@@ -402,6 +402,11 @@ word of dcpinspect
     ended after a rollback: of a vbucket: it has ended, and was rolled back before
     after a rollback: of a vbucket: it was rolled back before; the word in front says how it stands
     pale: of a snapshot in a chart: the part of its range that did not come
+    nothing came: of a snapshot: no seqno of its range did
+    came: of seqnos: the capture shows that they were sent to the client
+    dashed: of a snapshot in a chart: it has history
+    with an error: of a vbucket: a finding of the severity error is about it
+    do not create: of the expiration of a counter: a document that is not there is not made
     when: of a finding: its first and its last time
     explains: of a finding: others that came of it, which are counted under it
     bytes captured: of coverage: what of the payload of a direction is in the capture
@@ -435,6 +440,7 @@ event of a server's log
     other: all else that a connection or stream of DCP says
     vbucket-seqnos: of statistics: how far a vbucket is
 state of a vbucket
+    alive: asked for, not a state of its own: any of the others but dead
     active: the node answers reads and writes of the vbucket, and clients stream it from there
     replica: the node has a copy of the vbucket, which it gets from the active node
     pending: the node takes the vbucket over, and is not active yet

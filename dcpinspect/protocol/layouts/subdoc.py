@@ -28,7 +28,7 @@ _LISTS = {
             command command (opcode): lookup
             path_flags u8 (flags) &path: how to walk the path
             path_length u16: bytes of the path
-            path text size=path_length: path
+            path text size=path_length: path in the document
             """,
             _NAMED,
         ),
@@ -43,7 +43,7 @@ _LISTS = {
             path_flags u8 (flags) &path: how to walk the path
             path_length u16: bytes of the path
             value_length u32: bytes of the value
-            path text size=path_length: path
+            path text size=path_length: path in the document
             fragment bytes (value) size=value_length: what to put there
             """,
             _NAMED,
@@ -91,7 +91,7 @@ LAYOUTS = layouts(
         extras path_flags u8 (flags) &path: how to walk the path
     lookup
         key key: key of the document
-        value? path text (Path) size=path_length: path
+        value? path text (Path) size=path_length: path in the document
     fragment
         use: lookup
         value? fragment bytes (Fragment): what to put there

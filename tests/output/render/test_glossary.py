@@ -18,7 +18,7 @@ from dcpinspect.findings.recommended import Says
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.output.export.table_schema import SCHEMAS as JSON_SCHEMAS
-from dcpinspect.output.render.explanation import descriptions, explain
+from dcpinspect.output.render.explanation import descriptions, explain, suggestions
 from dcpinspect.output.render.glossary import DOCS, GLOSSARY
 from dcpinspect.output.render.lanes import legend
 from dcpinspect.output.render.palette import GLYPHS
@@ -308,6 +308,21 @@ def test_numbers_with_names_are_told_with_both() -> None:
     for number, level in DURABILITY_LEVELS.items():
         assert GLOSSARY["durability level"][level].endswith(f"; as a number {number}")
     assert "  18446744073709551615 no end" in (explain("requested_end") or ())
+
+
+def test_words_of_pictures_and_names_of_numbers_are_explained() -> None:
+    for word in ("nothing came", "dashed", "with an error", "came"):
+        assert (explain(word) or [""])[0] == f"{word}: word of dcpinspect"
+    assert (explain("alive") or [""])[0] == "alive: state of a vbucket"
+    assert (explain("do not create") or [""])[0] == "do not create: word of dcpinspect"
+    assert suggestions("zork") == []
+
+
+def test_a_member_of_json_is_told_beside_a_column_of_a_pipeline() -> None:
+    assert explain("path") == [
+        *("path: column of captures of a pipeline", "  where it was read", ""),
+        *("path: in JSON of message", "  path in the document"),
+    ]
 
 
 def test_numbers_are_told_only_of_the_column_that_has_them() -> None:
