@@ -200,8 +200,11 @@ class PacketsField(PacketListField):
 
     def any2i(self, pkt: Any, x: Any) -> Any:
         """Returns the packets. Raises ValueError for what is none."""
-        packets = [self._packet(value) for value in (x if isinstance(x, list | tuple) else [x])]
-        return super().any2i(pkt, packets)
+        return super().any2i(pkt, self.packets(x if isinstance(x, list | tuple) else [x]))
+
+    def packets(self, values: Iterable[Any]) -> list[Any]:
+        """Returns the packets that are given. Raises ValueError for what is none."""
+        return [self._packet(value) for value in values]
 
     def _packet(self, value: Any) -> Any:
         if isinstance(value, (Packet, *_DEFERRED)):
@@ -282,6 +285,18 @@ class Suggesting(Packet):
         ):
             raise UnknownFieldError(self, attr)
         super().__setattr__(attr, val)
+
+    def self_build(self) -> bytes:
+        """Returns the bytes of this layer. Raises ValueError for what is wrong in a list, which may
+        have changed since it was assigned.
+        """
+        field: Any
+        for field in self.packetfields:
+            packets = self.getfieldval(field.name)
+            if packets and isinstance(packets, list):
+                packets[:] = field.packets(packets)
+        built: bytes = super().self_build()
+        return built
 
 
 class Record(Packet):

@@ -618,6 +618,40 @@ def test_records_of_one_field_are_given_as_words_or_numbers() -> None:
         assert bytes(DCP() / McbpHello(features=features)) == expected
 
 
+def test_a_list_changed_in_place_is_checked_when_it_is_built() -> None:
+    expected = bytes(DCP() / McbpHello(features=["JSON", "XATTR"]))
+    hello = McbpHello(features=["SNAPPY"])
+    hello.features[0] = "JSON"
+    hello.features.append(6)
+    read = DCP(bytes(DCP() / McbpHello(features=["JSON"])))
+    read.features.append("XATTR")
+    assert bytes(DCP() / hello) == expected
+    assert bytes(read)[24:] == expected[24:]
+    assert bytes(without_lengths(read)) == expected
+    answer = DcpStreamReqResponse()
+    answer.failover_log.append({"uuid": 3, "seqno": 0})
+    assert DCP(bytes(DCP() / answer)).failover_log[0].uuid == 3
+    answer.failover_log.append({"uid": 3})
+    with pytest.raises(AttributeError, match=r"has no such field; did you mean uuid\?"):
+        bytes(answer)
+
+
+@pytest.mark.parametrize(
+    ("packet", "name", "value", "says"),
+    [
+        (McbpHello(), "features", "JSO", "feature 'JSO': there is no such word; did you mean JSON"),
+        (DcpStreamReqResponse(), "failover_log", 7, "failover_log 7: give dictionaries of uuid"),
+        (DCP(), "framing_extras", 7, "framing_extras 7: give packets"),
+    ],
+)
+def test_what_is_wrong_in_a_list_is_told_when_it_is_built(
+    packet: Packet, name: str, value: Any, says: str
+) -> None:
+    getattr(packet, name).append(value)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        bytes(packet)
+
+
 def test_values_that_scapy_makes_when_it_builds_are_taken() -> None:
     assert DCP(bytes(DCP(vbucket=RandShort()) / DcpNoop())).vbucket <= 0xFFFF
     assert bytes(DCP() / DcpControl(key=RawVal(b"k"), value="v"))[-2:] == b"kv"
