@@ -20,6 +20,8 @@ from dcpinspect.protocol.flex import (
 from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, faults_of
 from dcpinspect.scapy_layer.scapy_fields import (
     PacketsField,
+    Suggesting,
+    UnknownFieldError,
     camel,
     number_field,
     packet_class,
@@ -27,11 +29,17 @@ from dcpinspect.scapy_layer.scapy_fields import (
 )
 
 
-class DcpFrame(Packet):
+class DcpFrame(Suggesting):
     """One element, of an unknown kind or of a wrong length."""
 
     name = "frame"
     fields_desc: ClassVar[list[Any]] = [ByteField("id", 0), StrField("data", b"")]
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        try:
+            super().__init__(*args, **fields)
+        except AttributeError as error:
+            raise UnknownFieldError(self, str(error)) from None
 
     def do_build(self) -> bytes:
         """Returns the element's bytes, which begin with nibbles for its kind and length."""

@@ -52,18 +52,25 @@ class _NumberField(scapy_fields.Field[Any, Any]):
 
     def any2i(self, pkt: Any, x: Any) -> Any:
         """Returns the number. Raises ValueError, with the numbers or words there are."""
+        if isinstance(x, bytes):
+            x = x.decode(errors="replace")
+        if isinstance(x, float):  # flags would lose the fraction
+            self._check(x)
         try:
             value = super().any2i(pkt, x)
         except (KeyError, ValueError):
-            raise ValueError(unknown_word(self.name, x, self._words())) from None
+            self._check(x)
+            raise
         for number in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(number, _DEFERRED):
                 self._check(int(number) if isinstance(number, FlagValue) else number)
         return value
 
     def _check(self, number: Any) -> None:
-        if not hasattr(number, "__int__") and (words := self._words()):
-            raise ValueError(unknown_word(self.name, number, words))
+        if isinstance(number, str | list | tuple):
+            words = self._words()
+            if len(words) > 1 or did_you_mean(str(number), words):  # one word may be a remark
+                raise ValueError(unknown_word(self.name, number, words)) from None
         if hasattr(self, "sz"):  # not while the field is made, of the table's default
             check_number(self.name, number, int(8 * self.sz), signed=self.fmt[-1].islower())
 
@@ -82,7 +89,7 @@ def number_class(kind: type[Any]) -> Any:
 def check_number(name: str, value: Any, bits: int, *, signed: bool = False) -> None:
     """Raises ValueError for what is no number of so many bits."""
     first, last = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    if not hasattr(value, "__int__") or int(value) != value or not first <= int(value) <= last:
+    if not hasattr(value, "__index__") or not first <= value <= last:
         raise ValueError(f"{name} {_value_text(value)}: give a number from {first} to {last}")
 
 
@@ -107,8 +114,14 @@ def unknown_word(name: str, given: Any, words: Sequence[str]) -> str:
     """Returns the error about a value that is none of a field's words."""
     given_words = given.split("+") if isinstance(given, str) else [given]
     wrong = next((str(word) for word in given_words if word not in words), str(given))
-    known_words = f"; there are {', '.join(words)}" if len(words) <= _MOST_WORDS else ""
+    known_words = f"; there are {listed(words)}" if len(words) <= _MOST_WORDS else ""
     return f"{name} {escape(wrong)!r}: there is no such word{did_you_mean(wrong, words) or known_words}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Returns the words, each once, with a comma between them; in quotes if one has a comma."""
+    unique = list(dict.fromkeys(words))
+    return ", ".join(map(repr, unique) if any("," in word for word in unique) else unique)
 
 
 _PLAIN = {

@@ -26,6 +26,7 @@ from dcpinspect.scapy_layer import (
     DCP,
     DcpControl,
     DcpDeletion,
+    DcpFrameDurability,
     DcpFrameStreamId,
     DcpMutation,
     DcpMutation_upr,
@@ -34,6 +35,7 @@ from dcpinspect.scapy_layer import (
     DcpOpen,
     DcpSnapshotMarker,
     DcpStreamEnd,
+    DcpStreamReq,
     DcpStreamReqResponse,
     DcpSystemEvent,
     McbpError,
@@ -595,7 +597,19 @@ def test_every_vector_cut_anywhere_builds_what_it_was(vector: Vector) -> None:
         (lambda: DCP(vbucket="x"), "vbucket 'x': give a number from 0 to 65535"),
         (lambda: DCP(vbucket=65536), "vbucket 65536: give a number from 0 to 65535"),
         (lambda: DCP(datatype=256), "datatype 256: give a number from 0 to 255"),
-        (lambda: DCP(opcode=b"x"), "opcode \"b'x'\": there is no such word"),
+        (lambda: DCP(opcode=b"x"), "opcode 'x': there is no such word"),
+        (lambda: DCP(opaque=1.0), "opaque 1.0: give a number from 0 to 4294967295"),
+        (lambda: DCP(datatype=1.5), "datatype 1.5: give a number from 0 to 255"),
+        (lambda: DcpFrameStreamId(sid="x"), "sid 'x': give a number from 0 to 65535"),
+        (lambda: DcpStreamReq(end_seqno="no en"), "end_seqno 'no en': there is no such word; did"),
+        (
+            lambda: DcpSystemEvent(generation="zork"),
+            "generation 'zork': there is no such word; there are v0, v1, v2, unknown, 5.0-collec",
+        ),
+        (
+            lambda: DCP(magic="zork"),
+            "there are 'request', 'response', 'request, flex framing', 'response, flex framing', ",
+        ),
         (lambda: DCP(key_length="x"), "key_length 'x': give a number from 0 to 65535"),
         (lambda: DcpMutation(by_seqno=-1), "by_seqno -1: give a number from 0 to 18446744073"),
         (lambda: DcpMutation(by_seqno=1.5), "by_seqno 1.5: give a number from 0 to 18446744073"),
@@ -614,7 +628,7 @@ def scope(**value: Any) -> Packet:
 
 def test_records_of_one_field_are_given_as_words_or_numbers() -> None:
     expected = bytes(DCP() / McbpHello(features=[{"feature": "JSON"}, {"feature": "XATTR"}]))
-    for features in (["JSON", "XATTR"], ("JSON", 6), [11, 6]):
+    for features in (["JSON", "XATTR"], ("JSON", 6), [11, 6], [b"JSON", b"XATTR"]):
         assert bytes(DCP() / McbpHello(features=features)) == expected
 
 
@@ -662,6 +676,14 @@ def test_a_wrong_field_of_a_record_is_the_records() -> None:
     says = "uid: FailoverLogRecord has no such field; did you mean uuid?"
     with pytest.raises(AttributeError, match=re.escape(says)):
         DcpStreamReqResponse(failover_log=[{"uid": 1, "seqno": 2}])
+
+
+def test_a_wrong_field_of_a_frame_suggests_the_right_one() -> None:
+    says = "timeout: DcpFrameDurability has no such field; did you mean timeout_ms?"
+    with pytest.raises(AttributeError, match=re.escape(says)):
+        DcpFrameDurability(timeout=3)
+    with pytest.raises(AttributeError, match=re.escape(says)):
+        DcpFrameDurability().timeout = 3
 
 
 def test_a_generation_has_its_own_fields_only() -> None:
