@@ -21,7 +21,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.scapy_layer.frames import FRAMES, DcpFrame
-from dcpinspect.scapy_layer.scapy_packets import DCP, MESSAGES, PORT, McbpError, MessageBody
+from dcpinspect.scapy_layer.scapy_fields import RECORDS
+from dcpinspect.scapy_layer.scapy_packets import (
+    DCP,
+    MESSAGES,
+    PORT,
+    HiddenBody,
+    McbpError,
+    MessageBody,
+)
 from dcpinspect.scapy_layer.scapy_session import DCPSession, Origin
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
 globals().update(MESSAGES)
 globals().update(FRAMES)
+globals().update(RECORDS)
 
 __all__ = [
     "DCP",
@@ -39,9 +48,11 @@ __all__ = [
     "PORT",
     "DCPSession",
     "DcpFrame",
+    "HiddenBody",
     "McbpError",
     "MessageBody",
     "Origin",
     *MESSAGES,
     *FRAMES,
+    *RECORDS,
 ]

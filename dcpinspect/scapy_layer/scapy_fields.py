@@ -23,7 +23,7 @@ from scapy.volatile import VolatileValue
 
 from dcpinspect.protocol.annotate import MAX_RECORDS
 from dcpinspect.protocol.features import FEATURES
-from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
+from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList, Slot
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
@@ -172,6 +172,25 @@ class SecretField(TextField):
         return f"hidden, {len(x)} bytes"
 
 
+class Table(bytes):
+    """A FlatBuffer, whose members can be read by name."""
+
+    slots: tuple[Slot, ...]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Returns a member, or its default if it is absent; for a number or a slice, bytes.
+
+        Raises KeyError for a member that there is not, and FlatBufferError for bytes that are no
+        such table.
+        """
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        members = {slot.name: value for slot, value, _, _ in decode_table(self, self.slots)}
+        if key not in members:
+            raise KeyError(unknown_field(key, "value", members))
+        return members[key]
+
+
 class TableField(TextField):
     """A FlatBuffer, which may be given as a dictionary of its slots."""
 
@@ -196,6 +215,14 @@ class TableField(TextField):
             elif not isinstance(value, str):
                 raise ValueError(f"{name} {_value_text(value)}: give a text")
         return encode_table(self.slots, x)
+
+    def i2h(self, pkt: Any, x: Any) -> Any:
+        """Returns the bytes, of which members can be read by name."""
+        if not isinstance(x, bytes):
+            return super().i2h(pkt, x)
+        table = Table(x)
+        table.slots = self.slots
+        return table
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         """Returns the slots, or the bytes if they are not such a table."""
@@ -330,6 +357,8 @@ def packet_class(name: str, base: type[P], attributes: Mapping[str, Any]) -> typ
 
 
 _records: dict[int, type[Packet]] = {}
+RECORDS: dict[str, type[Packet]] = {}
+"""The classes of records, by name: what ``command`` writes needs them."""
 
 
 def record_class(records: RecordList) -> type[Packet]:
@@ -341,7 +370,10 @@ def record_class(records: RecordList) -> type[Packet]:
             "fields_desc": fields,
             "__doc__": sentence(records.doc),
         }
-        _records[id(records)] = packet_class(f"{camel(records.name)}Record", Record, attributes)
+        name = f"{camel(records.name)}Record"
+        number = 1 + sum(known.partition("_")[0] == name for known in RECORDS)
+        kind = packet_class(name if number == 1 else f"{name}_{number}", Record, attributes)
+        _records[id(records)] = RECORDS[kind.__name__] = kind
     return _records[id(records)]
 
 

@@ -19,6 +19,7 @@ from scapy.supersocket import StreamSocket
 from scapy.utils import PcapReader
 from scapy.volatile import RandShort
 
+from dcpinspect import scapy_layer
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue
@@ -46,6 +47,7 @@ from dcpinspect.scapy_layer import (
     McbpSubdocMultiLookup,
     MessageBody,
 )
+from dcpinspect.scapy_layer.scapy_fields import RecordsField
 from dcpinspect.scapy_layer.scapy_packets import MAX_MESSAGES, MESSAGES
 from tests.catalogue import each
 from tests.encode import encode
@@ -309,6 +311,32 @@ def test_a_flatbuffer_is_given_as_its_slots_and_shown_as_them() -> None:
     assert "value     = b'\\xff'" in shown(
         DcpSystemEvent(event="create-scope", version=2, value=b"\xff")
     )
+
+
+def test_members_of_a_flatbuffer_are_read_as_they_are_given() -> None:
+    given = {"manifest_uid": 5, "scope_id": 8, "scope_name": "s"}
+    sent = scope(**given)
+    read = DCP(bytes(DCP() / sent))
+    for packet in (sent, read, read[DcpSystemEvent]):
+        assert {name: packet.value[name] for name in given} == given
+    assert read.value == sent.value
+    assert read.value[:4] == bytes(read.value)[:4]
+    with pytest.raises(KeyError, match=r"value has no such field; did you mean scope_id\?"):
+        read.value["scop_id"]
+    with pytest.raises(ValueError, match="outside the 1 bytes of the value"):
+        DcpSystemEvent(event="create-scope", version=2, value=b"x").value["scope_id"]
+
+
+@each("vector", ALL)
+def test_what_command_writes_makes_the_same_bytes(vector: Vector) -> None:
+    names = {**vars(scapy_layer), "Raw": Raw, "Padding": Padding}
+    assert bytes(eval(DCP(vector.data).command(), names)) == vector.data  # noqa: S307 - our own
+
+
+def test_each_kind_of_record_has_a_name_of_its_own() -> None:
+    fields = [field for kind in MESSAGES.values() for field in kind.fields_desc]
+    kinds = {field.cls for field in fields if isinstance(field, RecordsField)}
+    assert kinds == {getattr(scapy_layer, kind.__name__) for kind in kinds}
 
 
 def test_credentials_are_sent_and_not_shown() -> None:
