@@ -352,6 +352,10 @@ class MessageBody(Suggesting):
     match_subclass = True
     show_summary = False
     layout: ClassVar[Layout]
+    by_name: ClassVar[Mapping[str, Any]]
+    """The fields by name."""
+    chosen: ClassVar[Mapping[str, int]]
+    """Numbers of fields that choose this layout."""
     variants: ClassVar[tuple[type[MessageBody], ...]] = ()
     """The classes of the message's layouts, this one first; empty for layouts but the first."""
 
@@ -367,34 +371,55 @@ class MessageBody(Suggesting):
             raise  # of a record
         except AttributeError as error:
             if str(error) not in (
-                all_ := dict.fromkeys(name for kind in kinds for name in _names(kind))
+                all_ := dict.fromkeys(name for kind in kinds for name in kind.by_name)
             ):
                 raise AttributeError(unknown_field(str(error), type(self).__name__, all_)) from None
-            layouts_text = "; ".join(", ".join(_names(kind)) or "none" for kind in kinds)
-            raise AttributeError(
-                f"{error}: no layout of {type(self).__name__} has these fields together; there "
-                f"are: {layouts_text}"
-            ) from None
+            raise self._unlike_all(str(error)) from None
+        if self.variants and generation is None and not _pkt:
+            for name, number in self.chosen.items():
+                if isinstance(given := self.fields.get(name), int) and given != number:
+                    raise self._unlike_all(name)
+
+    def _unlike_all(self, name: str) -> AttributeError:
+        """Returns the error about fields, or numbers in them, that no layout has together."""
+        layouts_text = "; ".join(_shape(kind) or "none" for kind in self.variants or (type(self),))
+        return AttributeError(
+            f"{name}: no layout of {type(self).__name__} has these fields together; there are: "
+            f"{layouts_text}"
+        )
 
 
 def _variant(
     cls: type[MessageBody], _pkt: bytes = b"", /, *, generation: str | None = None, **fields: Any
 ) -> type[MessageBody]:
-    """Returns the class to make for these fields: that of the first layout with them all."""
+    """Returns the class to make for these fields: that of the first layout with them all, or of the
+    one that most of their numbers choose.
+    """
     if _pkt or "_internal" in fields:
         return cls
     kinds = [kind for kind in cls.variants if generation in (None, kind.layout.generation)]
-    for kind in kinds:
-        by_name = {field.name: field for field in kind.fields_desc}
-        try:
-            if set(fields) <= set(by_name) and all(
-                by_name[name].any2i(None, fields.get(name, number)) == number
-                for name, number in _chosen_by(kind.layout).items()
-            ):
-                return kind
-        except ValueError:  # of a word, as making the packet will say
-            break
+    try:
+        fitting = [
+            kind
+            for kind in kinds
+            if fields.keys() <= kind.by_name.keys()
+            and all(
+                kind.by_name[name].any2i(None, fields.get(name, number)) == number
+                for name, number in kind.chosen.items()
+            )
+        ]
+    except ValueError:  # of a word, as making the packet will say
+        fitting = []
+    if fitting:
+        return max(fitting, key=lambda kind: len(kind.chosen.keys() & fields.keys()))
     return cls if generation is None or not kinds else kinds[0]
+
+
+def _shape(kind: type[MessageBody]) -> str:
+    return ", ".join(
+        f"{name}={field.i2repr(None, kind.chosen[name])}" if name in kind.chosen else name
+        for name, field in kind.by_name.items()
+    )
 
 
 def _names(kind: type[Packet]) -> list[str]:
@@ -402,13 +427,13 @@ def _names(kind: type[Packet]) -> list[str]:
 
 
 def _chosen_by(layout: Layout) -> dict[str, int]:
-    """Returns the numbers in its extras that a layout requires."""
+    """Returns the numbers in its extras that a layout requires, or gives as its own."""
     required = {(offset, size): number for offset, size, number in layout.when}
-    return {
-        field.name: required[offset_and_size]
+    chosen = {
+        field.name: required.get((field.offset, field.kind.size), field.default or None)
         for field in layout.extras
-        if (offset_and_size := (field.offset, field.kind.size)) in required
     }
+    return {name: number for name, number in chosen.items() if number is not None}
 
 
 def _key_size(packet: Any) -> int:
@@ -427,7 +452,8 @@ def _body_class(
     layout: Layout, name: str, base: type[MessageBody], attributes: Mapping[str, Any]
 ) -> type[MessageBody]:
     texts = measured((*layout.extras, *layout.value))
-    fields = section_fields(layout.extras, numbers=_chosen_by(layout), measured=texts)
+    chosen = _chosen_by(layout)
+    fields = section_fields(layout.extras, numbers=chosen, measured=texts)
     if layout.key is not None:
         fields.append(TextField("key", b"", length_from=_key_size))
     fields += section_fields(layout.value, room=_value_size, measured=texts)
@@ -445,6 +471,8 @@ def _body_class(
         "name": f"{opcode_name(layout.opcode, server=layout.server)}{side} {layout.generation}",
         "fields_desc": fields,
         "layout": layout,
+        "by_name": {field.name: field for field in fields},
+        "chosen": chosen,
         "variants": (),
         "overload_fields": {DCP: header},
         "__doc__": "\n".join(doc).strip(),

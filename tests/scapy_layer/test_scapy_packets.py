@@ -207,6 +207,23 @@ def test_fields_that_only_another_layout_has_choose_it() -> None:
     assert DcpSystemEvent(event="drop-scope", version=0).layout.when == ((8, 4, 4), (12, 1, 0))
 
 
+@pytest.mark.parametrize("version", ["v2.0", "v2.1", "v2.2"])
+def test_a_word_chooses_the_layout_that_has_it_as_its_own(version: str) -> None:
+    packet = DcpSnapshotMarker(version=version, end_seqno=4)
+    message = annotate(bytes(DCP() / packet))
+    assert packet.layout.generation == message.generation == version
+    assert {problem.severity for problem in message.problems} <= {"note"}
+
+
+@pytest.mark.parametrize("event", ["create-scope", "drop-scope"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_words_and_fields_that_no_layout_has_together_are_refused(event: str, version: int) -> None:
+    says = "event: no layout of DcpSystemEvent has these fields together; there are: by_seqno, ev"
+    with pytest.raises(AttributeError, match=re.escape(says)) as error:
+        DcpSystemEvent(event=event, version=version, manifest_uid=5)
+    assert f"; by_seqno, event={event}, version=0, " in str(error.value)
+
+
 def test_a_generation_chooses_its_layout() -> None:
     old = DcpMutation(generation="upr", by_seqno=1)
     assert isinstance(old, DcpMutation_upr)
