@@ -361,10 +361,11 @@ class MessageBody(Suggesting):
 
     def __init__(self, _pkt: bytes = b"", *, generation: str | None = None, **fields: Any) -> None:
         kinds = self.variants or (type(self),)
-        generations = [kind.layout.generation for kind in kinds]
-        if generation is not None and generation not in generations:
-            # not where the class is chosen: Scapy takes any error there for bytes without a layer
-            raise ValueError(unknown_word("generation", generation, generations))
+        if generation is not None:
+            generations = [kind.layout.generation for kind in kinds]
+            if generation not in generations:
+                # not where the class is chosen: Scapy takes any error there for unknown bytes
+                raise ValueError(unknown_word("generation", generation, generations))
         try:
             super().__init__(_pkt, **fields)
         except UnknownFieldError:
@@ -398,21 +399,19 @@ def _variant(
     if _pkt or "_internal" in fields:
         return cls
     kinds = [kind for kind in cls.variants if generation in (None, kind.layout.generation)]
+    best, most = None, -1
     try:
-        fitting = [
-            kind
-            for kind in kinds
-            if fields.keys() <= kind.by_name.keys()
-            and all(
-                kind.by_name[name].any2i(None, fields.get(name, number)) == number
-                for name, number in kind.chosen.items()
-            )
-        ]
+        for kind in kinds:
+            if not fields.keys() <= kind.by_name.keys():
+                continue
+            given = [name for name in kind.chosen if name in fields]
+            if len(given) > most and all(
+                kind.by_name[name].any2i(None, fields[name]) == kind.chosen[name] for name in given
+            ):
+                best, most = kind, len(given)
     except ValueError:  # of a word, as making the packet will say
-        fitting = []
-    if fitting:
-        return max(fitting, key=lambda kind: len(kind.chosen.keys() & fields.keys()))
-    return cls if generation is None or not kinds else kinds[0]
+        best = None
+    return best or (kinds[0] if generation is not None and kinds else cls)
 
 
 def _shape(kind: type[MessageBody]) -> str:
