@@ -176,7 +176,7 @@ def test_a_marked_row_says_why_in_its_line_and_above_its_fields(size: tuple[int,
         *_, last = own.rstrip(" ▁▂▃▄▅▆▇█").split()
         assert own[1] == "!"
         # on a narrow screen the summary has the room, as a number that is cut is another
-        assert last == found.rule if size[0] > 80 else "from 120, no end" in own
+        assert last == found.rule if size[0] > 80 else "from 120, to 126" in own
         assert any(
             line.strip().startswith(f"! {found.rule}: {found.message}"[: size[0] - 8])
             for line in lines
