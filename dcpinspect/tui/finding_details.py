@@ -52,14 +52,16 @@ def about(
     summaries: Mapping[int, str] | None = None,
     rollbacks: Records | None = None,
     *,
+    before: int = AROUND,
     width: int = _ENDLESS,
 ) -> Text:
     """Returns the text about a finding: what; who and when; whose, and whether it is over; next.
     Below them stands the evidence.
 
     ``others``: all findings; the finding may be the cause or an effect of some of them. ``rows``:
-    the evidence; ``evidence``: the place in it of the chosen message; ``summaries``: rows in words;
-    ``rollbacks``: the table of rollbacks.
+    the evidence; ``evidence``: the place in it of the chosen message; ``before``: number of messages
+    listed before that one, or more where few follow; ``summaries``: rows in words; ``rollbacks``:
+    the table of rollbacks.
     """
     text_lines = Text()
     if finding is None:
@@ -81,7 +83,7 @@ def about(
             text_lines.append_text(labelled(name, text, _NAME, width, "bold"))
     for request in _requests_that_work(finding, rollbacks):
         text_lines.append_text(labelled("", request, _NAME, width, indent=2))
-    text_lines.append_text(_evidence(rows, evidence, summaries or {}, glyphs, width))
+    text_lines.append_text(_evidence(rows, evidence, before, summaries or {}, glyphs, width))
     effects = [effect for effect in others if effect.effect_of == finding.id]
     if effects:
         text_lines.append(f"\nExplains {effects_in_words(effects)}.\n")
@@ -132,7 +134,12 @@ def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:
 
 
 def _evidence(
-    rows: RowNumbers, evidence: int, summaries: Mapping[int, str], glyphs: Glyphs, width: int
+    rows: RowNumbers,
+    evidence: int,
+    before: int,
+    summaries: Mapping[int, str],
+    glyphs: Glyphs,
+    width: int,
 ) -> Text:
     """Returns the evidence around the chosen message."""
     lines = Text()
@@ -140,17 +147,18 @@ def _evidence(
         return lines
     current = min(evidence, len(rows) - 1)
     lines.append(f"\nEvidence, {current + 1} of {len(rows):,} (] next, Enter opens)\n", "bold")
-    first = max(0, min(evidence - AROUND, len(rows) - 2 * AROUND - 1))
+    first = max(0, min(current - before, len(rows) - 2 * before - 1))
     if first:
         lines.append(f"  {first:,} before\n", "dim")
-    for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
+    listed = rows[first : first + AROUND + before + 1].tolist()
+    for number, row in enumerate(listed, first):
         is_here = number == current
         words = " · ".join(filter(None, (f"row {row}", summaries.get(row))))
         evidence_text = labelled(glyphs.folded if is_here else "", words, 2, width - 2, indent=2)
         evidence_text.stylize("bold" if is_here else "")
         lines.append_text(evidence_text)
-    if len(rows) > first + 2 * AROUND + 1:
-        lines.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
+    if after := len(rows) - first - len(listed):
+        lines.append(f"  and {after:,} more\n", "dim")
     return lines
 
 

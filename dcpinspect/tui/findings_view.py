@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _AFTER = 3
 """Lines of the chosen evidence, and of the title above the text."""
+_LEAST_LIST = 4
+"""Height of the list with its title."""
 
 
 class FindingsView(View):
@@ -64,7 +66,14 @@ class FindingsView(View):
             return
         finding = self.list.shown_finding
         width = self._scrolled.scrollable_content_region.width or self.app.size.width - 1
-        text = self._text(width=width - 1)
+        sign = self._glyphs.folded
+        for before in (AROUND, 0):  # what stands above the evidence is not scrolled away for it
+            text = self._text(width=width - 1, before=before)
+            lines = enumerate(text.plain.split("\n"))
+            evidence_line = next((place for place, line in lines if line.startswith(sign)), 0)
+            height_left = self.size.height - evidence_line - _AFTER
+            if height_left >= _LEAST_LIST:
+                break
         self._about.update(text)
         self._scrolled.border_title = (
             ""
@@ -72,15 +81,11 @@ class FindingsView(View):
             else f"{self._glyphs.of_severity(finding.severity)} {finding.rule}"
         )
         self._scrolled.set_classes("" if finding is None else finding.severity)
-        lines, sign = text.plain.split("\n"), self._glyphs.folded
-        evidence_line = next(
-            (place for place, line in enumerate(lines) if line.startswith(sign)), 0
-        )
         causes = sum(listed.effect_of is None for listed in self.list.findings)
         self.list.entitle(counted(causes, "finding") + ", the worst first" * (causes > 1))
         # the list has what it needs, at most half of the screen, and what the chosen evidence leaves
-        list_height = min(self.app.size.height // 2 - 1, self.size.height - evidence_line - _AFTER)
-        self.list.styles.height = max(4, min(1 + self.list.lines, list_height))
+        list_height = min(self.app.size.height // 2 - 1, height_left)
+        self.list.styles.height = max(_LEAST_LIST, min(1 + self.list.lines, list_height))
 
         def scroll() -> None:
             visible_height = self._scrolled.scrollable_content_region.height

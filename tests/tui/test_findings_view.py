@@ -33,13 +33,14 @@ def test_evidence_is_walked_and_opened() -> None:
 
 @pytest.mark.parametrize(
     "capture",
-    [real_server("v85-consumer-errors"), SAMPLES / "orphans.pcap"],
+    [real_server("v85-consumer-errors"), SAMPLES / "orphans.pcap", SAMPLES / "loop.pcap"],
     ids=lambda path: path.name,
 )
 def test_the_list_gives_room_to_the_chosen_evidence(capture: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
         assert f"{app.glyphs.folded} row {app.navigation.findings.row_here} · " in screen(app)
+        assert " what   " in screen(app)
         assert app.navigation.findings.list.size.height >= 3
 
     play(capture, scene, NARROW)
