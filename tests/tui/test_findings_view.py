@@ -175,3 +175,15 @@ def test_a_finding_opens_at_the_field_that_it_speaks_of() -> None:
         assert app.packets.field.name == "status"
 
     play("loop.pcap", scene)
+
+
+def test_a_refused_request_opens_at_its_value_and_the_answer_at_its_status() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "enter")
+        assert app.packets.field is not None
+        assert app.packets.field.name == "value"
+        assert """▌▾ Value                  (72-90)  : {"collections":["8\"""" in screen(app)
+        await press(app, pilot, "backspace", "right_square_bracket", "enter")
+        assert app.packets.field.name == "status"
+
+    play(real_server("coll-filter"), scene, NARROW)
