@@ -130,6 +130,12 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._lay_out()
         self.call_after_refresh(self.bring)
 
+    @property
+    def below(self) -> int:
+        """Number of findings below what is seen, without effects, as the title counts them."""
+        hidden = self.items[self.count - super().below :]
+        return sum(item.id not in self._effects for item in hidden)
+
     # -- drawing
 
     def empty_line(self, line: int) -> str:

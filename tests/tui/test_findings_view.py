@@ -187,3 +187,13 @@ def test_a_refused_request_opens_at_its_value_and_the_answer_at_its_status() -> 
         assert app.packets.field.name == "status"
 
     play(real_server("coll-filter"), scene, NARROW)
+
+
+def test_the_title_counts_findings_below_without_their_effects() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        assert "9 findings, the worst first · 5 more below" in screen(app)
+        await press(app, pilot, "end")
+        assert "9 findings, the worst first─" in screen(app)
+
+    play(real_server("v85-consumer-errors"), scene, NARROW)
