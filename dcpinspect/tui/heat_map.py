@@ -47,6 +47,10 @@ def fitting(count: int, lines: int) -> HeatForm:
     return HeatForm(-(-share // step) * step)
 
 
+ALSO_OF_SIGNS = ("R", "E")
+"""Letters of states that are letters of signs, too."""
+
+
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     """Vbuckets from top to bottom, time from left to right. The first cell of a row is its label,
     which stands for all times.
@@ -354,7 +358,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         for letter_of_state, paint, _, words in (
             self.cells.entries(self._glyphs) if self.cells.has_few else ()
         ):
-            if letter_of_state in "RE":
+            if letter_of_state in ALSO_OF_SIGNS:
                 style = theme.style_of(self.app, paint) + Style(reverse=True, bold=True)
                 entries.append(Text.assemble((letter_of_state, style), f" before a vb: {words}"))
         return flowed(Text(), entries, width)

@@ -240,15 +240,16 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
 
     # -- words
 
-    def legend(self, width: int, *, is_help: bool = False) -> Text:
+    def legend(self, width: int, *, is_help: bool = False, without: Sequence[str] = ()) -> Text:
         """Returns what signs mean, with the number of vbuckets of each, in lines that fit. The help
-        has no numbers, and tells of errors and warnings elsewhere.
+        has no numbers, and tells of errors and warnings elsewhere. ``without``: letters that are
+        told elsewhere.
         """
         entries = []
         for sign, paint, count, words in self._entries:
             is_letter = sign not in self._glyphs.shades
             style = theme.style_of(self.app, paint) + Style(reverse=is_letter, bold=True)
             text = f" {words}" if is_help else f" {count:,} {words}"
-            if not (is_help and paint.startswith("severity")):
+            if not (is_help and paint.startswith("severity")) and sign not in without:
                 entries.append(Text.assemble((sign, style), text))
         return flowed(Text(), entries, width)

@@ -18,7 +18,7 @@ from dcpinspect.output.render.verdict import items_text, stood_words, with_their
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.export_choices import Choice, of_vbucket
-from dcpinspect.tui.heat_map import HeatMap
+from dcpinspect.tui.heat_map import ALSO_OF_SIGNS, HeatMap
 from dcpinspect.tui.line_view import LineView, flowed, labelled
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_map import VbucketMap
@@ -188,7 +188,9 @@ class VbucketsView(View):
 
     def _signs(self, width: int, *, has_map: bool = True, is_help: bool = False) -> Text:
         """Returns what the signs of the map mean, and those of the shown form."""
-        legends = [self.map.legend(width, is_help=is_help)] * has_map
+        is_few_over_time = self.form == "heat" and self.map.cells.has_few
+        told = ALSO_OF_SIGNS if is_few_over_time else ()
+        legends = [self.map.legend(width, is_help=is_help, without=told)] * has_map
         legends += [self.heat.legend(width, is_help=is_help)] * (self.form == "heat")
         return Text("\n").join(filter(None, legends))
 

@@ -185,7 +185,9 @@ def test_help_has_the_signs_that_words_leave_out() -> None:
         await press(app, pilot, "2")
         assert "■ 1 ended" not in screen(app)
         (legend,) = app.navigation.vbuckets.legend()
-        assert "R ended after a rollback   ■ ended" in legend
+        assert legend.startswith("■ ended\n")
+        assert legend.count("ended after a rollback") == 1
+        assert "R before a vb: ended after a rollback" in legend
 
     play("rollback.pcap", scene, NARROW)
 
