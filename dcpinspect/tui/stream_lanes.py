@@ -219,7 +219,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         )
         for lane, words in track.words.items():
             # what is not there, the title says, and items of a cache transfer, which have no place
-            if words != "none" and (lane != "items" or track.story.stream["items"]):
+            is_there = {"axis": track.is_opened, "items": bool(track.story.stream["items"])}
+            if words != "none" and is_there.get(lane, True):
                 for part, text in enumerate(getattr(drawn, lane).split("\n")):
                     yield Row(number, lane, "" if part else f"  {lane}", self._wide(lane, text))
         if signs := self._findings(number):
@@ -377,7 +378,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return ""
         story, shape = track.story, track.shapes[self.axis]
         phrases = [
-            f"stream {track.name} of connection {track.connection}",
+            f"{f'stream {track.name}' if track.is_opened else 'no stream'} of connection "
+            f"{track.connection}",
             self._position_in_words(),
         ]
         low, high = (np.uint64(bound) for bound in self.span)
@@ -510,7 +512,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         count_above, count_below = (sum(row.lane == "title" for row in part) for part in row_parts)
         phrases = [
             f"vb {self.content.vbucket}",
-            counted(len(self.content.tracks), "stream")
+            counted(sum(track.is_opened for track in self.content.tracks), "stream")
             + (f", {count_above} more above" if count_above else "")
             + (f", {count_below}{'' if count_above else ' more'} below" if count_below else ""),
             f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–{end_of(scale, last)}"

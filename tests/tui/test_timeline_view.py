@@ -267,6 +267,25 @@ def test_no_line_is_empty_below_the_last_stream_and_streams_above_are_counted() 
     play("tour.pcapng", scene, NARROW)
 
 
+def test_a_vbucket_that_was_never_opened_has_no_stream() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(528)
+        await settled(app, pilot)
+        for _ in range(2):
+            text = screen(app)
+            assert " vb 528 · 0 streams · " in text
+            assert "row 12: no stream was opened" in text
+            assert "no stream of connection 1 · " in text
+            assert "  axis " not in text
+            await press(app, pilot, "d")
+        app.navigation.to_vbucket(0)
+        await settled(app, pilot)
+        assert " vb 0 · 2 streams · " in screen(app)
+        assert "  axis " in screen(app)
+
+    play("upr.pcap", scene, NARROW)
+
+
 def test_a_time_of_vbuckets_opens_lanes_as_high_as_their_items_along_time() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", *["right"] * 10, "enter")
