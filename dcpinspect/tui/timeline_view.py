@@ -310,7 +310,7 @@ class TimelineView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of the vbucket, or to the one before."""
-        if self.to_next(self.events, "error or warning of this vbucket's streams", back=back):
+        if self.to_next(self.events, "error or warning of these streams", back=back):
             self._event_chosen()
 
     def action_near(self, steps: int) -> None:

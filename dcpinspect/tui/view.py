@@ -164,7 +164,7 @@ class View(Widget):
             shown.set_cursor(line)
         elif shown.next_place(is_wanted, back=not back) is not None:
             ahead, behind = ("before", "after") if back else ("after", "before")
-            self.host.show_status(f"no {what} {ahead} this one; there are some {behind} it")
+            self.host.show_status(f"no {what} {ahead} here; there are some {behind}")
         else:
             is_only = shown.count and is_wanted(shown.at)
             self.host.show_status(f"no {'other ' if is_only else ''}{what}")

@@ -206,7 +206,7 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
         await press(app, pilot, "n")
-        assert "no error or warning of this vbucket's streams" in screen(app)
+        assert "no error or warning of these streams" in screen(app)
 
     play("loop.pcap", scene)
     play("rollback.pcap", without)
@@ -225,7 +225,7 @@ def test_an_effect_stands_below_its_cause_without_a_sign_of_its_own() -> None:
         assert app.navigation.timeline.events.at == cause
         await press(app, pilot, "n")
         assert app.navigation.timeline.events.at == cause
-        assert "no other error or warning of this vbucket's streams" in screen(app)
+        assert "no other error or warning of these streams" in screen(app)
 
     play("orphans.pcap", scene)
 

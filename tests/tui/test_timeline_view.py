@@ -286,6 +286,17 @@ def test_a_vbucket_that_was_never_opened_has_no_stream() -> None:
     play("upr.pcap", scene, NARROW)
 
 
+def test_a_narrow_screen_has_the_whole_of_where_other_errors_are() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(0)
+        await settled(app, pilot)
+        await press(app, pilot, "end", "N", "n", "n")
+        words = "no error or warning of these streams after here; there are some before"
+        assert words in screen(app)
+
+    play(real_server("v85-consumer-errors"), scene, NARROW)
+
+
 def test_a_time_of_vbuckets_opens_lanes_as_high_as_their_items_along_time() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", *["right"] * 10, "enter")
