@@ -227,7 +227,7 @@ def test_at_every_width_a_stream_has_why_it_ended(
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_a_wider_line_never_has_fewer_columns(name: str) -> None:
+def test_a_wider_line_lacks_a_column_only_for_a_more_important_one(name: str) -> None:
     random = Random(name)
     for _ in range(3):
         table = pyarrow.table(
@@ -238,12 +238,49 @@ def test_a_wider_line_never_has_fewer_columns(name: str) -> None:
                 for column in READABLE[name]
             }
         )
-        shown: set[str] = set()
+        by_importance = list(dict.fromkeys((*FIRST[name], *READABLE[name])))
+        shown = [False] * len(by_importance)
         for width in range(20, 261):
             columns = columns_at(width, table, FIRST[name])
-            assert shown <= columns, width
-            shown = columns
+            assert shown <= [column in columns for column in by_importance], width
+            shown = [column in columns for column in by_importance]
         assert columns_at(2000, table, FIRST[name]) == set(READABLE[name])
+
+
+def test_a_column_that_does_not_fit_takes_no_later_one_with_it_and_counts_of_nothing_come_last() -> (
+    None
+):
+    table = pyarrow.table(
+        {
+            "client": ["c"],
+            "vbucket": [0],
+            "behind": [0],
+            "gaps": [[("rollback", 0)]],
+            "cause": ["deduplicated" * 3],
+            "rollbacks": [4],
+        },
+        pyarrow.schema(
+            {
+                "client": pyarrow.string(),
+                "vbucket": pyarrow.int64(),
+                "behind": pyarrow.int64(),
+                "gaps": pyarrow.map_(pyarrow.string(), pyarrow.int64()),
+                "cause": pyarrow.string(),
+                "rollbacks": pyarrow.int64(),
+            }
+        ),
+    )
+    shown = {width: columns_at(width, table, table.schema.names) for width in (26, 34, 40)}
+    assert shown[26] == {"client", "vbucket", "rollbacks"}
+    assert shown[34] == {"client", "vbucket", "rollbacks", "behind"}
+    assert shown[40] == {"client", "vbucket", "rollbacks", "behind", "gaps"}
+
+
+def test_vbuckets_show_rollbacks_where_their_gaps_do_not_fit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = text(capsys, "vbuckets", str(SAMPLES / "loop.pcap"), "--width", "80")
+    assert "rollbacks" in names_in(lines[:2])
 
 
 def columns_at(width: int, table: pyarrow.Table, first: Sequence[str]) -> set[str]:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.table import MEASURED, RowPaint, TextTable, cell_texts, table_texts
 from dcpinspect.text import cells, counted, entries, words_of, wrap
@@ -60,11 +63,11 @@ FIRST = _by_table(
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
     log_events: time event vbucket state rollback_seqno start_seqno last_seqno name
-    vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind gap_seqnos rollbacks
+    vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind rollbacks gap_seqnos
     """
 )
-"""The most important of these columns, those without which others say less first; what does not
-fit the width is left out from their end. Sentences stand below their row then.
+"""The most important of these columns, those without which others say less first; counts of nothing
+come after the others. What does not fit the width is left out. Sentences stand below their row then.
 """
 BELOW = _by_table(
     """
@@ -236,6 +239,7 @@ def _record_text(
     table: Any, first: Sequence[str], width: int | None, paint_row: RowPaint | None
 ) -> TextTable:
     cuttable = [name for name in table.schema.names if name not in SENTENCES]
+    first = sorted(first, key=lambda name: name in cuttable and _counts_nothing(table, name))
     return TextTable(
         table.schema,
         width=width,
@@ -244,6 +248,16 @@ def _record_text(
         whole=(*SENTENCES, *_WORDS),
         paint_row=paint_row,
     )
+
+
+def _counts_nothing(table: Any, name: str) -> bool:
+    """Whether all values of a column are 0, and counts, also by names."""
+    column = table.column(name).combine_chunks()
+    if pa.types.is_map(column.type):
+        column = column.items
+    if not pa.types.is_integer(column.type) or _NUMBERED.search(name):
+        return False
+    return not pc.any(pc.not_equal(column, 0)).as_py()
 
 
 def _texts_below(table: Any, names: Sequence[str]) -> list[str]:

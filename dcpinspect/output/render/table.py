@@ -131,9 +131,8 @@ class TextTable:
     def _chosen(self, widest: Sequence[int]) -> dict[int, int]:
         """Returns the widths of the columns that are shown, by their numbers. ``widest``: of texts.
 
-        Shown are the most important ones, up to the first that does not fit even where all are as
-        narrow as may be: so a wider line never has fewer, or shorter names. What they leave is room
-        for texts.
+        Shown is, in order of importance, what fits where all are as narrow as may be. What they
+        leave is room for texts.
         """
         uncut = [max(pair) for pair in zip(map(cells, self._names), widest, strict=True)]
         if self._width is None:
@@ -151,7 +150,7 @@ class TextTable:
         free_width = self._width
         for index in self._by_importance:
             if narrow[index] > free_width and least:
-                break
+                continue
             least[index] = (readable if readable[index] <= free_width else narrow)[index]
             free_width -= readable[index] + 2
         widest_shown = min(self._width, max((needed[index] for index in least), default=0))
