@@ -24,6 +24,10 @@ from dcpinspect.streams.server_reports import MessagePosition
 from dcpinspect.streams.tcp_facts import OUTAGE_NS, LateAck, TcpConnection
 
 UNACKNOWLEDGED = "not-acknowledged"
+_ANSWERED = (
+    "operators have nothing to do, the answer came; a consumer has to answer noops at once, and not "
+    "after data that it processes"
+)
 _SHUT = ("tcp-window-zero",)
 _STALLS = (*_SHUT, "flow-control-stall")
 """Rules that explain why noops wait, and why nothing comes, in the time that they speak of."""
@@ -262,7 +266,7 @@ def _overdue(
             link.number,
             tuple(evidence),
             cause=cause,
-            next=LOST if cause == SILENT else None,
+            next=_ANSWERED if event.other.row else LOST if cause == SILENT else None,
             count=times,
             is_over=True if event.other.row else None,
         )

@@ -12,6 +12,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.noop_rules import RULES
+from dcpinspect.output.render.verdict import verdict
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests.damage import Packet
@@ -154,7 +155,12 @@ def test_a_noop_that_is_answered_late() -> None:
         "noop with opaque 0x00000009 unanswered for 7.0 s, then answered",
     )
     assert found.over == "recovered"
+    assert found.next.startswith("operators have nothing to do, the answer came")
+    assert verdict([found]) == "1 connection lets noops wait, and recovered"
     assert [place.direction for place in found.places] == ["s2c", "c2s"]
+    ask(talk, 10)
+    go_on(talk, 80)
+    assert all("restart it" in found.next for found in check(talk))  # the second has no answer
 
 
 def test_a_late_answer_is_told_also_after_slow_ones() -> None:

@@ -152,6 +152,8 @@ class _Met:
             since = (
                 f" since {day}{clock(self.since_ns)} UTC" if self.since_ns else ", and recovered"
             )
+        elif self.are_over and cost == SHARED["unanswered"]:
+            since = ", and recovered"
         elif self.are_closed and cost in (SHARED["stalled"], SHARED["unanswered"]):
             since = f" until {'it was' if len(self.whole) == 1 else 'they were'} closed"
         clients, several = ({ends[side] for ends in self.those} for side in (0, -1))
