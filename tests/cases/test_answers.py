@@ -41,7 +41,7 @@ VERDICTS = {
     "snapshots.pcap": (
         "no errors or warnings: 2 vbuckets were ended early · 1 vbucket fell back to disk"
     ),
-    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 6 vbuckets were ended",
+    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 2 vbuckets were ended",
     "upr.pcap": "2 vbuckets have messages that break the protocol · 1 vbucket has a failover log",
 }
 

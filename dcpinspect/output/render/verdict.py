@@ -180,32 +180,24 @@ def is_answer(findings: Iterable[Finding], messages: int) -> bool:
 
 def verdict(findings: Sequence[Finding], looked: LookedAt | None = None) -> str:
     """Returns one line about findings, the worst first. The cost of a note is only mentioned if it
-    is not over, if it may not be over and is that of a worse finding that does not last, or if
-    nothing is worse.
+    is not over, or if nothing is worse.
     """
     causes, effects = with_their_effects(findings)
     notes = [finding for finding in causes if finding.severity == "note"]
     worse = [finding for finding in causes if finding.severity != "note"]
     damage_ = looked.damage if looked is not None else ""
     if worse:
-        worse_costs = {_cost_of(finding, is_calm=False) for finding in worse}
         joining_notes = [
-            note
-            for note in notes
-            if (cost := _cost_of(note, is_calm=True)) is not None
-            and (
-                note.over == "open"
-                or (note.over != "recovered" and cost in worse_costs and not cost.lasts)
-            )
+            note for note in notes if note.over == "open" and _cost_of(note) is not None
         ]
         note_count = len(notes) - len(joining_notes)
         phrases = [
-            *_cost_phrases([*worse, *joining_notes], effects, is_calm=True),
+            *_cost_phrases([*worse, *joining_notes], effects),
             damage_,
             counted(note_count, "other note" if joining_notes else "note") if note_count else "",
         ]
     else:
-        note_costs = _cost_phrases(notes, effects, is_calm=True)
+        note_costs = _cost_phrases(notes, effects)
         has_happened = any(
             (finding.whose in ("client", "server") and finding.over != "recovered")
             or (
@@ -292,17 +284,13 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     )
 
 
-def _cost_of(finding: Finding, *, is_calm: bool) -> Cost | None:
-    """Returns what a finding costs, if the first line says so; ``is_calm``: whether there are notes
-    only.
-    """
+def _cost_of(finding: Finding) -> Cost | None:
+    """Returns what a finding costs, if the first line says so."""
     if finding.rule not in RULES:
         return None
     cost = RULES[finding.rule].cost_of(finding.cause, finding.over)
     is_said = (
-        finding.severity != "note"
-        or finding.over == "open"
-        or (is_calm and cost is not None and cost.is_usual)
+        finding.severity != "note" or finding.over == "open" or (cost is not None and cost.is_usual)
     )
     return cost if is_said else None
 
@@ -320,13 +308,13 @@ def _vbuckets_of(finding: Finding) -> set[tuple[object, int]]:
 
 
 def _cost_phrases(
-    findings: Sequence[Finding], effects: Mapping[str, Sequence[Finding]], *, is_calm: bool
+    findings: Sequence[Finding], effects: Mapping[str, Sequence[Finding]]
 ) -> list[str]:
     """Returns the costs of findings, in their order; other findings are counted."""
     met: dict[Cost, _Met] = {}
     other_counts: Counter[str] = Counter()
     for finding in chain.from_iterable(_borne(cause, effects) for cause in findings):
-        cost = _cost_of(finding, is_calm=is_calm)
+        cost = _cost_of(finding)
         if cost is None:
             other_counts[finding.severity] += 1
         else:

@@ -50,17 +50,17 @@ def test_who_gave_its_loop_up_does_not_loop() -> None:
     )
 
 
-def test_notes_are_counted_with_what_is_worse_and_costs_the_same() -> None:
+def test_notes_are_not_counted_with_what_is_worse_and_costs_the_same() -> None:
     warning = finding(rule="stream-end-reason", severity="warning", vbuckets=(9,))
     notes = [
         replace(warning, severity="note", cause="state-changed", vbuckets=(vbucket,))
         for vbucket in (6, 33)
     ]
     other = finding(rule="slow-stream", severity="note")
-    assert verdict([warning, *notes]) == "3 vbuckets were ended early"
-    assert verdict([warning, *notes, other]) == "3 vbuckets were ended early · 1 other note"
-    recovered = replace(notes[0], over="recovered")
-    assert verdict([warning, recovered]) == "1 vbucket was ended early · 1 note"
+    assert verdict([warning, *notes]) == "1 vbucket was ended early · 2 notes"
+    assert verdict([warning, *notes, other]) == "1 vbucket was ended early · 3 notes"
+    both = [replace(finding, over="open") for finding in notes]
+    assert verdict([warning, *both, other]) == "3 vbuckets were ended early · 1 other note"
 
 
 def test_a_note_that_is_not_over_is_told_beside_what_is_worse() -> None:
