@@ -18,7 +18,7 @@ from dcpinspect.output.export.formats import TEXT, Format, Painter, ReportFormat
 from dcpinspect.text import counted, escape, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.logs.log_evidence import LogEvidence
@@ -218,45 +218,66 @@ def _check(
             choice = request.choice.within(reading)
             found = reading.findings(wanted=choice.wants, links=links)
             apart = _logs_apart(request.evidence, reading)
-            if apart:  # what is of another time, and has no connection, does not stand first
-                found.sort(key=lambda finding: not finding.connections)
+            found.sort(key=lambda finding: _is_of(finding, apart))
             findings = choice.matching(found, files)
             assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
             is_said = bool(findings) and not reading.messages  # findings say what is in its place
             unchecked = why_nothing(reading, advises_elsewhere=True) if is_said else UNCHECKED
-            is_checked = is_answer(findings, reading.messages) and not lacking
+            of_logs = [finding for finding in findings if _is_of(finding, apart)]
+            own_findings = [finding for finding in findings if finding not in of_logs]
+            is_checked = is_answer(own_findings, reading.messages) and not lacking
             checked = CheckedCaptures(
                 findings,
                 request.rules,
                 reading,
                 damage(reading),
                 instead="" if is_checked else unchecked,
+                apart=of_logs,
+                why_apart=_why_apart(apart, reading),
             )
             verdicts = reading.checker.verdicts(links) if request.lint else None
             result.write(target, request.format, request.columns, checked, choice, verdicts)
             if packets is not None:
                 packets.write(findings, reading)
-        for line in apart:
-            complain(line)
+        if request.format is not TEXT or request.columns is not None or not checked.apart:
+            for line in checked.why_apart:
+                complain(line)
         status = _remarks(
             reading, findings, lacking, request, stats=input_.stats, finds_ports=ports["find_ports"]
         )
         return FOUND if result.fails(findings) and status != UsageError.exit_status else status
 
 
-def _logs_apart(evidence: LogEvidence | None, reading: Reading) -> list[str]:
-    """Returns a line for each log that has no time in common with the capture."""
+def _logs_apart(evidence: LogEvidence | None, reading: Reading) -> dict[str, tuple[int, int]]:
+    """Returns first and last time of the logs that have none in common with the capture."""
     if evidence is None or reading.earliest_ns is None or reading.last_time_ns is None:
+        return {}
+    return evidence.apart_from((reading.earliest_ns, reading.last_time_ns))
+
+
+def _is_of(finding: Finding, logs: Mapping[str, tuple[int, int]]) -> bool:
+    """Returns whether a finding is only of these logs, by their times."""
+    ends = finding.first_time_ns, finding.last_time_ns
+    return not finding.connections and all(
+        any(first <= time_ns <= last for first, last in logs.values()) for time_ns in ends
+    )
+
+
+def _why_apart(logs: Mapping[str, tuple[int, int]], reading: Reading) -> list[str]:
+    """Returns a line for each of the logs that have no time in common with the capture."""
+    if not logs:
         return []
     from dcpinspect.tables.times import day_and_time  # deferred, as above
 
+    assert reading.earliest_ns is not None
+    assert reading.last_time_ns is not None
     bounds = reading.earliest_ns, reading.last_time_ns
     return [
         f"{escape(path)} has no time in common with the capture, which is of "
         f"{' to '.join(map(day_and_time, bounds))} UTC; the log is of "
         f"{' to '.join(map(day_and_time, span))}"
-        for path, span in evidence.apart_from(bounds).items()
+        for path, span in logs.items()
     ]
 
 
@@ -373,6 +394,10 @@ class CheckedCaptures:
     """What is wrong with the files."""
     instead: str = ""
     """What is said in place of the verdict, as where nothing was checked."""
+    apart: Sequence[Finding] = ()
+    """Those of the findings that are of another time than the captures."""
+    why_apart: Sequence[str] = ()
+    """Lines that say so."""
 
 
 def _with_effects_below(checked: CheckedCaptures) -> Records:
@@ -417,6 +442,7 @@ def report_of(
     from dcpinspect.tables.times import in_words
 
     findings = checked.findings
+    own_findings = [finding for finding in findings if finding not in checked.apart]
     rules = checked.rules
     reading = checked.reading
     files, links = ((), ()) if reading is None else (reading.files, reading.links)
@@ -431,15 +457,17 @@ def report_of(
         # otherwise the report would say that nothing is wrong
         instead = checked.instead
         if not instead and span is not None:
-            instead = f"{verdict(findings, looked)} · {in_words(span)}"
+            instead = f"{verdict(own_findings, looked)} · {in_words(span)}"
         report = report_lines(
-            findings,
+            own_findings,
             files,
             paint,
             width=width,
             looked=looked,
             instead=instead or None,
             limit=None if effects else height() or SCREEN,
+            apart=checked.apart,
+            why_apart=checked.why_apart,
         )
         return [
             *report,

@@ -435,6 +435,29 @@ def test_findings_of_a_log_of_another_time_stand_last_and_a_line_says_so(
     assert "in common" not in lines
 
 
+@pytest.mark.parametrize("height", [0, 24])
+def test_the_verdict_is_not_about_a_log_of_another_time(
+    height: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpinspect.cli.check.height", lambda: height)
+    main(["check", ROLLBACK])
+    alone = capsys.readouterr().out.splitlines()
+    for time, is_apart in (("13:00:00.000000", True), ("12:01:00.941000", False)):
+        log = _log(tmp_path / "memcached.log", rollback(time=f"2024-04-06T{time}+00:00"))
+        main(["check", ROLLBACK, "--log", log])
+        out, err = capsys.readouterr()
+        lines = out.splitlines()
+        assert (lines[0] == alone[0]) is is_apart
+        found = [number for number, line in enumerate(lines) if "! server-rollback" in line]
+        others = [number for number, line in enumerate(lines) if line.startswith("· ")]
+        assert len(found) == 1
+        assert others
+        assert (max(others) < found[0]) is is_apart
+        before = " ".join(" ".join(lines[max(others) : found[0]]).split())
+        assert ("has no time in common with the capture" in before) is is_apart
+        assert "in common" not in err
+
+
 def test_a_log_with_nothing_wrong_says_how_much_was_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,8 @@ SHOWN_BY_NUMBER = 4
 """Number of vbuckets up to which they are listed without a count."""
 _RULES = 6
 """Most rules that a line names whose findings are only counted."""
+_APART = 2
+"""Number of lines for findings that the verdict is not about, where there are others."""
 _SHOWN = 8
 """Number of files that a line names."""
 _ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
@@ -82,31 +84,39 @@ def report_lines(
     looked: LookedAt | None = None,
     instead: str | None = None,
     limit: int | None = SCREEN,
+    apart: Sequence[Finding] = (),
+    why_apart: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst
     first.
 
     ``width``: of lines; None shows whole lines, without a limit of lines. ``looked``: how much was
     checked. ``instead``: replaces the verdict. ``limit``: number of lines that it may take; None
-    shows everything, with the effects of each cause below it.
+    shows everything, with the effects of each cause below it. ``apart``: findings that the verdict
+    is not about, which stand last, below ``why_apart``.
     """
     causes, effects = with_their_effects(findings)
-    has_days = len({day_of(cause.first_time_ns) for cause in causes if cause.first_time_ns}) > 1
-    page = _Page(files, paint, width, effects, is_all=limit is None, has_days=has_days)
+    days = {day_of(cause.first_time_ns) for cause in (*causes, *apart) if cause.first_time_ns}
+    page = _Page(files, paint, width, effects, is_all=limit is None, has_days=len(days) > 1)
     head = list(page.wrapped(instead or verdict(findings, looked), "", "  "))
     style = STYLES[causes[0].severity] if causes and instead is None else "bold"
     yield from (paint(line, style) for line in head)
-    if not causes:
+    if not causes and not apart:
         return
     yield ""
     hint = list(page.wrapped(_HINT if limit is None else f"{_MORE}{_HINT}", "", "  "))
-    if limit is None:
+    room = None if limit is None else limit - 2 - len(head) - len(hint)
+    last = page.apart(apart, why_apart, room and (_APART if causes else room // 2))
+    if room is None:
         yield from page.all_in_full(causes)
+        yield from last if causes else last[1:]
+    elif not causes:
+        yield from last[1:]
     else:
         aside = [] if looked is None else _aside(causes, looked.without_dcp)
-        last = list(page.aside(aside)) if aside else []
+        last = [*(page.aside(aside) if aside else ()), *last]
         main_findings = [finding for finding in causes if finding not in aside]
-        fitting, without = page.fitted(main_findings, limit - 2 - len(head) - len(hint) - len(last))
+        fitting, without = page.fitted(main_findings, room - len(last))
         if without:
             hint = list(page.wrapped(f"{_MORE_ADVICE.format(without)}{_HINT}", "", "  "))
         yield from fitting
@@ -179,6 +189,19 @@ class _Page:
             "",
             "    ",
         )
+
+    def apart(
+        self, findings: Sequence[Finding], why: Sequence[str], limit: int | None
+    ) -> list[str]:
+        """Returns the lines of findings that the verdict is not about, with an empty line before
+        them; ``why`` they stand apart. ``limit``: number of their own lines; None shows everything.
+        """
+        if not findings:
+            return []
+        head = ["", *(line for text in why for line in self.wrapped(text, "", "  "))]
+        if limit is None:
+            return [*head, *self.all_in_full(findings)]
+        return [*head, *self.fitted(findings, limit)[0]]
 
     def all_in_full(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
