@@ -404,11 +404,11 @@ def _variant(
         for kind in kinds:
             if not fields.keys() <= kind.by_name.keys():
                 continue
-            given = [name for name in kind.chosen if name in fields]
-            if len(given) > most and all(
-                kind.by_name[name].any2i(None, fields[name]) == kind.chosen[name] for name in given
+            names = [name for name in kind.chosen if name in fields]
+            if len(names) > most and all(
+                kind.by_name[name].any2i(None, fields[name]) == kind.chosen[name] for name in names
             ):
-                best, most = kind, len(given)
+                best, most = kind, len(names)
     except ValueError:  # of a word, as making the packet will say
         best = None
     return best or (kinds[0] if generation is not None and kinds else cls)
@@ -428,11 +428,11 @@ def _names(kind: type[Packet]) -> list[str]:
 def _chosen_by(layout: Layout) -> dict[str, int]:
     """Returns the numbers in its extras that a layout requires, or gives as its own."""
     required = {(offset, size): number for offset, size, number in layout.when}
-    chosen = {
+    selectors = {
         field.name: required.get((field.offset, field.kind.size), field.default or None)
         for field in layout.extras
     }
-    return {name: number for name, number in chosen.items() if number is not None}
+    return {name: number for name, number in selectors.items() if number is not None}
 
 
 def _key_size(packet: Any) -> int:
@@ -451,8 +451,8 @@ def _body_class(
     layout: Layout, name: str, base: type[MessageBody], attributes: Mapping[str, Any]
 ) -> type[MessageBody]:
     texts = measured((*layout.extras, *layout.value))
-    chosen = _chosen_by(layout)
-    fields = section_fields(layout.extras, numbers=chosen, measured=texts)
+    selectors = _chosen_by(layout)
+    fields = section_fields(layout.extras, numbers=selectors, measured=texts)
     if layout.key is not None:
         fields.append(TextField("key", b"", length_from=_key_size))
     fields += section_fields(layout.value, room=_value_size, measured=texts)
@@ -471,7 +471,7 @@ def _body_class(
         "fields_desc": fields,
         "layout": layout,
         "by_name": {field.name: field for field in fields},
-        "chosen": chosen,
+        "chosen": selectors,
         "variants": (),
         "overload_fields": {DCP: header},
         "__doc__": "\n".join(doc).strip(),

@@ -189,8 +189,8 @@ class VbucketsView(View):
     def _signs(self, width: int, *, has_map: bool = True, is_help: bool = False) -> Text:
         """Returns what the signs of the map mean, and those of the shown form."""
         is_few_over_time = self.form == "heat" and self.map.cells.has_few
-        told = ALSO_OF_SIGNS if is_few_over_time else ()
-        legends = [self.map.legend(width, is_help=is_help, without=told)] * has_map
+        more_signs = ALSO_OF_SIGNS if is_few_over_time else ()
+        legends = [self.map.legend(width, is_help=is_help, without=more_signs)] * has_map
         legends += [self.heat.legend(width, is_help=is_help)] * (self.form == "heat")
         return Text("\n").join(filter(None, legends))
 

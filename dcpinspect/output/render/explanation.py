@@ -110,8 +110,8 @@ def explain(text: str) -> list[str] | None:
         meanings["the cause"] = _causes(word)
     if not any(meanings.values()):
         meanings["the word"] = _words(re.sub(r"[\s_-]bytes$", "", word))
-    found = [lines for texts in meanings.values() for lines in texts]
-    if all(lines[0].endswith(" of a pipeline") for lines in found):
+    explanations = [lines for texts in meanings.values() for lines in texts]
+    if all(lines[0].endswith(" of a pipeline") for lines in explanations):
         meanings["the member"] = _members(word)
     titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
     output: list[str] = []
