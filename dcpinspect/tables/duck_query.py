@@ -178,6 +178,10 @@ _OUR_WORDS = (
     (r"^\S+ is not an table$", _UNCHANGED),
     ("^Can only (update|delete from) base table$", _UNCHANGED),
     ("^Can only modify view with ALTER VIEW statement$", _UNCHANGED),
+    (
+        r"(?s)^(Could not convert string .* to U?INT\d+)$",
+        r"\1: compare with a number; 'dcpinspect explain COLUMN' lists those that have names",
+    ),
 )
 
 

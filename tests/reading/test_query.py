@@ -436,7 +436,8 @@ def test_a_capture_that_grows_ends_for_all_tables_where_it_ended_for_the_first(
         (
             "select row from messages where vbucket = 'x'",
             "'x'",
-            "Could not convert string 'x' to UINT16",
+            "Could not convert string 'x' to UINT16: compare with a number; 'dcpinspect explain "
+            "COLUMN' lists those that have names",
         ),
         (
             "select * from read_csv('/etc/passwd')",
