@@ -23,6 +23,7 @@ from dcpinspect.scapy_layer.scapy_fields import (
     Suggesting,
     UnknownFieldError,
     camel,
+    doc_text,
     number_field,
     packet_class,
     sentence,
@@ -93,7 +94,7 @@ def _kind(frame_id: int, spec: FrameSpec) -> type[KnownFrame]:
         "fields_desc": fields,
         "frame_id": frame_id,
         "spec": spec,
-        "__doc__": sentence(spec.doc),
+        "__doc__": doc_text(sentence(spec.doc), spec.fields),
     }
     return packet_class(f"DcpFrame{camel(spec.name)}", KnownFrame, attributes)
 

@@ -475,6 +475,22 @@ def _remaining_length(room: Length | None, before: Sequence[Any]) -> Length:
     return remaining
 
 
+def doc_text(summary: str, items: Iterable[LayoutItem]) -> str:
+    """Returns the docstring of a class with these fields."""
+    fields = (f"{name_of(item)}: {item.doc}{_words_in_doc(item)}" for item in items)
+    return "\n".join((summary, "", *fields)).strip()
+
+
+def _words_in_doc(item: LayoutItem) -> str:
+    if isinstance(item, RecordList):
+        records = [field.name for field in record_class(item).fields_desc]
+        return f" (dictionaries of {', '.join(records)})" if len(records) > 1 else " (a list)"
+    if item.slots:
+        return f" (bytes, or a dictionary of {', '.join(slot.name for slot in item.slots)})"
+    words = [bit.name for bit in item.flags] or list((item.values or {}).values())
+    return f" ({listed(words)})" if words else ""
+
+
 def camel(text: str) -> str:
     """Returns ``DcpMutation`` for ``dcp_mutation``."""
     return "".join(word.capitalize() for word in re.split(r"[^0-9A-Za-z]+", text))

@@ -19,7 +19,7 @@ from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.fields import Layout, LayoutItem, MessageSide, RecordList
+from dcpinspect.protocol.fields import Layout, MessageSide
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, header_fields
 from dcpinspect.protocol.layout_choice import ERROR_VALUE, LayoutChoice, choose
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -36,12 +36,11 @@ from dcpinspect.scapy_layer.scapy_fields import (
     TextField,
     UnknownFieldError,
     camel,
+    doc_text,
     measured,
-    name_of,
     number_class,
     number_field,
     packet_class,
-    record_class,
     section_fields,
     unknown_field,
     unknown_word,
@@ -461,11 +460,6 @@ def _body_class(
         header["status"] = int(layout.status[0])
     side = " response" if layout.side == "response" else ""
     items = (*layout.extras, *(() if layout.key is None else (layout.key,)), *layout.value)
-    doc = [
-        opcode_doc(layout.opcode, server=layout.server),
-        "",
-        *(f"{name_of(item)}: {item.doc}{_words_in_doc(item)}" for item in items),
-    ]
     made: dict[str, Any] = {
         "name": f"{opcode_name(layout.opcode, server=layout.server)}{side} {layout.generation}",
         "fields_desc": fields,
@@ -474,19 +468,9 @@ def _body_class(
         "chosen": selectors,
         "variants": (),
         "overload_fields": {DCP: header},
-        "__doc__": "\n".join(doc).strip(),
+        "__doc__": doc_text(opcode_doc(layout.opcode, server=layout.server), items),
     }
     return packet_class(name, base, {**made, **attributes})
-
-
-def _words_in_doc(item: LayoutItem) -> str:
-    if isinstance(item, RecordList):
-        records = [field.name for field in record_class(item).fields_desc]
-        return f" (dictionaries of {', '.join(records)})" if len(records) > 1 else " (a list)"
-    if item.slots:
-        return f" (bytes, or a dictionary of {', '.join(slot.name for slot in item.slots)})"
-    words = [bit.name for bit in item.flags] + list((item.values or {}).values())
-    return f" ({', '.join(words)})" if words else ""
 
 
 def _class_name(layout: Layout) -> str:
@@ -515,6 +499,8 @@ def _classes() -> list[type[MessageBody]]:
                 _body_class(layout, variant if number == 1 else f"{variant}_{number}", first, {})
             )
         first.variants = tuple(kinds)
+        lines = (line for kind in kinds for line in (kind.__doc__ or "").splitlines())
+        first.__doc__ = "\n".join(dict.fromkeys(lines))
         classes += kinds
     return classes
 

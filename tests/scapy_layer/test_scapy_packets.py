@@ -744,3 +744,27 @@ def test_help_lists_what_dictionaries_have() -> None:
     assert "(dictionaries of uuid, seqno)" in (DcpStreamReqResponse.__doc__ or "")
     table = DcpSystemEvent(event="create-scope", version=2)
     assert "(bytes, or a dictionary of manifest_uid, " in (type(table).__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (DcpSystemEvent, "value: FlatBuffer "),
+        (DcpSnapshotMarker, "purge_seqno: deletions up to here may have been purged"),
+        (DcpStreamReqResponse, "rollback_seqno: "),
+        (DcpDeletion, "nmeta: "),
+        (DcpFrameDurability, "level: durability level (majority, "),
+    ],
+)
+def test_help_tells_the_fields_of_all_generations(kind: type[Packet], line: str) -> None:
+    lines = (kind.__doc__ or "").splitlines()
+    assert any(known.startswith(line) for known in lines)
+    assert len(set(lines)) == len(lines)
+
+
+def test_help_lists_the_words_of_flags_once() -> None:
+    words = (
+        "snapshot_type: where the items come from and what to expect "
+        "(memory, disk, checkpoint, ack, history, may-duplicate-keys)"
+    )
+    assert words in (DcpSnapshotMarker.__doc__ or "").splitlines()
