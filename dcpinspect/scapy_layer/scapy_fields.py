@@ -112,7 +112,9 @@ class _BytesField(scapy_fields.Field[Any, Any]):
 
 def unknown_word(name: str, given: Any, words: Sequence[str]) -> str:
     """Returns the error about a value that is none of a field's words."""
-    given_words = given.split("+") if isinstance(given, str) else [given]
+    given_words = given.split("+") if isinstance(given, str) else given
+    if not isinstance(given_words, list | tuple):
+        given_words = [given]
     wrong = next((str(word) for word in given_words if word not in words), str(given))
     known_words = f"; there are {listed(words)}" if len(words) <= _MOST_WORDS else ""
     return f"{name} {escape(wrong)!r}: there is no such word{did_you_mean(wrong, words) or known_words}"

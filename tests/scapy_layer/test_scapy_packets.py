@@ -608,6 +608,10 @@ def test_every_vector_cut_anywhere_builds_what_it_was(vector: Vector) -> None:
             "end_reason 'x': there is no such word; there are ok, closed, state-changed, ",
         ),
         (lambda: DcpOpen(flags="producr"), "flags 'producr': there is no such word; did you mean"),
+        (
+            lambda: DcpOpen(flags=["notifier", "producr"]),
+            "flags 'producr': there is no such word; did",
+        ),
         (lambda: DCP(opcode="dcp_mutatio"), "opcode 'dcp_mutatio': there is no such word; did you"),
         (
             lambda: DCP(magic="reques"),
