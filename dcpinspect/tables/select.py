@@ -212,13 +212,19 @@ def dcp_commands_like(name: str) -> list[str]:
     import difflib  # deferred: only a mistake needs it
 
     short_names = [meant.removeprefix("dcp_") for meant in _NAMES if meant.startswith("dcp_")]
-    name = name.removeprefix("dcp_")
+    words = [_MEANT.get(word, word) for word in name.removeprefix("dcp_").split("_")]
+    name = "_".join(words)
     close = [short for short in short_names if f"_{name}_" in f"_{short}_"]
     close.sort(key=lambda short: not short.startswith(name))
     close = close or difflib.get_close_matches(name, short_names, n=2, cutoff=0.7)
     return [f"dcp_{short}" for short in close[:2]]
 
 
+_MEANT = {
+    **dict.fromkeys(("ack", "acks"), "acknowledgement"),
+    **dict.fromkeys(("delete", "deletes", "deleted"), "deletion"),
+}
+"""Words of names of commands by what people write in their place."""
 _NAMES = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
 
 
