@@ -166,6 +166,16 @@ def test_what_explains_others_stands_before_them(capsys: pytest.CaptureFixture[s
     assert (loop, told[loop][:4], len(others)) == (first - 1, told[first][:4], 3)
 
 
+def test_an_effect_that_is_not_below_its_cause_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = shown(capsys, str(real_server("name-clash-dup")), "--vbucket", "2000").splitlines()
+    (effect,) = (line for line in lines if "silent-connection" in line)
+    (cause,) = (line for line in lines if "! name-clash" in line)
+    assert "└" not in effect
+    assert effect.endswith(f"; explained by name-clash in row {cause.split()[0]}")
+
+
 @pytest.mark.parametrize(
     ("path", "vbuckets"),
     [

@@ -82,6 +82,8 @@ class VbucketEvent(NamedTuple):
     """Id of the finding, if the event is one."""
     cause: str | None = None
     """Id of the finding that explains it."""
+    is_below: bool = True
+    """Whether that is the nearest one above it; else the text names it."""
     snapshot: Mapping[str, Any] | None = None
     """Row of a complete snapshot, of which only its items are told, in the table of snapshots."""
     answer: str = ""
@@ -93,8 +95,10 @@ class VbucketEvent(NamedTuple):
 
     @property
     def sign(self) -> str:
-        """What stands before a finding: the sign of its severity, or that another explains it."""
-        if self.severity is None:
+        """What stands before a finding: the sign of its severity, or that the one above explains
+        it.
+        """
+        if self.severity is None or not self.is_below:
             return ""
         return GLYPHS[self.severity] if self.cause is None else EFFECT
 
@@ -213,7 +217,6 @@ def of_findings(
     vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
     effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
-    causes = set[str]()
     for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
         cause = finding.effect_of if finding.effect_of in rules else None
         cases = finding.case_of_each if finding.severity != "note" else ()
@@ -241,10 +244,25 @@ def of_findings(
                 **{name: getattr(first_effect, name) for name in _PLACE}
             )
         yield from own_events
-        causes |= {finding.id} if own_events else set()
-    for effect in effects:  # below its cause it needs no words, only where that is not there
-        elsewhere = "" if effect.cause in causes else f"; explained by {rules[effect.cause or '']}"
-        yield effect._replace(text=f"{effect.text}{elsewhere}")
+    yield from effects
+
+
+def _with_causes(
+    events: Sequence[VbucketEvent], findings: Sequence[Finding]
+) -> Iterator[VbucketEvent]:
+    """Yields events in order; effects that are not below their cause name it, and its row."""
+    rules = {finding.id: finding.rule for finding in findings}
+    rows = {event.finding: event.row for event in reversed(events) if event.finding}
+    above: str | None = None
+    for event in events:
+        if event.finding and event.cause is None:
+            above = event.finding
+        if event.cause in (None, above):
+            yield event
+            continue
+        where = f" in row {rows[event.cause]}" if event.cause in rows else ""
+        text = f"{event.text}; explained by {rules[event.cause or '']}{where}"
+        yield event._replace(text=text, is_below=False)
 
 
 _PLACE = ("row", "connection", "stream", "sid", "time_ns")
@@ -328,7 +346,7 @@ def events(
             return event.row, event.place, since_ns or 0
         return rows[bisect_right(times, event.time_ns) - 1], event.place, event.time_ns
 
-    return sorted(all_events, key=place)
+    return list(_with_causes(sorted(all_events, key=place), findings))
 
 
 def _of_stream(
