@@ -457,10 +457,21 @@ def _signs(sign: str) -> list[list[str]]:
     """Explains a letter or glyph of timelines, lists and maps."""
     if len(sign) != 1:
         return []
-    from dcpinspect.output.render.lanes import legend  # deferred: these need NumPy
+    from dcpinspect.output.render.event_lines import EFFECT  # deferred: these need NumPy
+    from dcpinspect.output.render.lanes import UNICODE, legend
     from dcpinspect.output.render.verdict import LETTERS
 
     meanings = [one.word for line in legend() for one in line if sign in one.glyph]
+    meanings += [
+        word
+        for signs, word in (
+            (EFFECT, "explained by the finding above"),
+            (UNICODE.density, "items"),
+            (UNICODE.back, "a rollback leads back to here"),
+            (UNICODE.end, "the line of the stream ends here"),
+        )
+        if sign in signs
+    ]
     meanings += [severity for severity, glyph in GLYPHS.items() if glyph == sign]
     on_maps = [f"on a map: {state}" for state, letter in LETTERS.items() if letter == sign]
     texts = [*dict.fromkeys(meanings), *on_maps]

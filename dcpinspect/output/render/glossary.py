@@ -409,6 +409,7 @@ word of dcpinspect
     do not create: of the expiration of a counter: a document that is not there is not made
     when: of a finding: its first and its last time
     explains: of a finding: others that came of it, which are counted under it
+    explained by others: of findings: others are their causes, under which check counts them
     bytes captured: of coverage: what of the payload of a direction is in the capture
     request_frame: of a report: the packet with the request, as Wireshark counts
     log_frame: of a report: the packet with the answer that has the failover log

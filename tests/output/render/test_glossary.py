@@ -20,7 +20,7 @@ from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.output.export.table_schema import SCHEMAS as JSON_SCHEMAS
 from dcpinspect.output.render.explanation import descriptions, explain, suggestions
 from dcpinspect.output.render.glossary import DOCS, GLOSSARY
-from dcpinspect.output.render.lanes import legend
+from dcpinspect.output.render.lanes import UNICODE, legend
 from dcpinspect.output.render.palette import GLYPHS
 from dcpinspect.output.render.verdict import LETTERS
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
@@ -296,6 +296,11 @@ def test_every_member_of_json_is_described_and_explained() -> None:
 def test_every_sign_of_timelines_and_lists_is_explained() -> None:
     for one in (one for line in legend() for one in line):
         assert any(f"  {one.word}" in (explain(glyph) or ()) for glyph in one.glyph), one
+    for glyph, word in (("└", "explained by the finding above"), ("▄", "items")):
+        assert explain(glyph) == [f"{glyph}: sign of an output", f"  {word}"]
+    for glyph in (UNICODE.back, UNICODE.end):
+        assert explain(glyph)
+    assert explain("explained by others")
     for state, letter in LETTERS.items():
         assert f"  on a map: {state}" in (explain(letter) or ())
     for severity, glyph in GLYPHS.items():
