@@ -119,6 +119,7 @@ class FindingMarks(NamedTuple):
                 for case in finding.case_of_each
                 if len(finding.rows) < finding.count and case.count == len(case.places)
                 for place in case.places
+                if place.has_message
             ]
             rows = np.union1d(finding.rows, np.array(repeats, np.int64))
             rows = rows[rows >= store.first_row]
