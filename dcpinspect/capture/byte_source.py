@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dcpinspect.arrays import ByteArray
-from dcpinspect.capture.compressed import Raw, decompressed
+from dcpinspect.capture.compressed import PieceStream, Raw, decompressed
 from dcpinspect.capture.folders import FolderCapture
 from dcpinspect.capture.growing_file import GrowingFileReader
 from dcpinspect.capture.mended import (
@@ -49,23 +49,15 @@ _STEP = 1 << 12
 """Number of bytes of a file that are read at once to find its first line end."""
 
 
-class _Prefixed:
+class _Prefixed(PieceStream):
     """A source whose first bytes were already read, to see what it is."""
 
     def __init__(self, prefix: bytes, behind_prefix: Raw) -> None:
-        self.prefix = prefix
-        self.rest = behind_prefix
+        super().__init__(behind_prefix)
+        self._out = memoryview(prefix)
 
     def readinto(self, target: memoryview, /) -> int | None:
-        if not self.prefix:
-            return self.rest.readinto(target)
-        size = min(len(target), len(self.prefix))
-        target[:size] = self.prefix[:size]
-        self.prefix = self.prefix[size:]
-        return size
-
-    def close(self) -> None:
-        self.rest.close()
+        return super().readinto(target) if len(self._out) else self._raw.readinto(target)
 
 
 _met: set[str] = set()
@@ -207,17 +199,13 @@ class ByteSource:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileNotFoundError:
             if self.name in _met or isinstance(self.name, FolderCapture):
-                raise CaptureError(
-                    self.name,
-                    *(
-                        ("is a link to a file that is not there", "remove the link")
-                        if os.path.islink(self.name)
-                        else (
-                            "was removed while it was read",
-                            "keep captures until the command has ended",
-                        )
-                    ),
-                ) from None
+                what, advice = (
+                    "was removed while it was read",
+                    "keep captures until the command has ended",
+                )
+                if os.path.islink(self.name):
+                    problem, advice = "is a link to a file that is not there", "remove the link"
+                raise CaptureError(self.name, problem, advice) from None
             raise missing(self.name) from None
         except (OSError, ValueError) as error:  # a name may have a NUL
             raise CaptureError(
@@ -284,13 +272,9 @@ class ByteSource:
             if not got:
                 break
             size += got
-        if self._growing is not None and self._growing.problem:
-            self.problem = self._growing.problem
-        if self._inflate is not None and self._inflate.problem:
-            self.problem = self._inflate.problem
-        for changed in (self._mended, self._text):
-            if changed is not None and changed.problem:
-                self.problem = changed.problem
+        for inner in (self._growing, self._inflate, self._mended, self._text):
+            if inner is not None and inner.problem:
+                self.problem = inner.problem
         self._given += size
         return size
 

@@ -51,6 +51,36 @@ class Raw(Protocol):
         """Frees the file."""
 
 
+class PieceStream:
+    """A readable stream of pieces, each made of what was read of ``raw``."""
+
+    problem: str | None = None
+    """What is wrong with ``raw``, once it is known."""
+
+    def __init__(self, raw: Raw) -> None:
+        self._raw = raw
+        self._out = memoryview(b"")  # made, and not returned yet
+
+    def _next_piece(self) -> bytes | None:
+        """Returns the next piece: empty at the end, None if ``raw`` has nothing now."""
+        raise NotImplementedError
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills ``target`` from its start; returns 0 at the end, None if there is nothing now."""
+        if not len(self._out):
+            if (piece := self._next_piece()) is None:
+                return None
+            self._out = memoryview(piece)
+        size = min(len(target), len(self._out))
+        target[:size] = self._out[:size]
+        self._out = self._out[size:]
+        return size
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._raw.close()
+
+
 class _BinaryFile(Protocol):
     def seek(self, offset: int, whence: int = 0, /) -> int: ...
 
@@ -59,22 +89,19 @@ class _BinaryFile(Protocol):
     def read(self, size: int, /) -> bytes | None: ...
 
 
-class Inflate:
+class Inflate(PieceStream):
     """A readable stream of what ``raw`` holds compressed; ``file`` is what ``raw`` reads, if that
-    can be read again.
+    can be read again. It ends where the compressed data is damaged or cut.
     """
 
     def __init__(self, raw: Raw, kind: bytes, file: _BinaryFile | None = None) -> None:
-        self.problem: str | None = None
-        """Sets if the compressed data is damaged or cut; the stream has ended there."""
-        self._raw = raw
+        super().__init__(raw)
         self._kind = kind
         self._file = file
         self._most = READ_ONCE if file is None else READ
         self._buffer = bytearray(self._most)
         self._read = 0  # bytes of raw
         self._data, self._at = b"", 0  # the bytes read last, and how many of them a decoder has
-        self._out = memoryview(b"")  # not returned yet
         self._end: str | None = None  # why there is no more; empty: nothing is wrong
         self._damage: tuple[type[Exception], ...] = _DAMAGE
         self._begin()
@@ -104,17 +131,13 @@ class Inflate:
         self._damage = (*_DAMAGE, zstd.ZstdError)
         return _Decoder(zstd.ZstdDecompressor())
 
-    def readinto(self, target: memoryview, /) -> int:
-        """Fills ``target`` from its start; returns 0 at the end or at damage."""
-        while not len(self._out):
-            if self._end is not None:
-                self.problem = self._end or None
-                return 0
-            self._out = memoryview(self._unpack())
-        size = min(len(target), len(self._out))
-        target[:size] = self._out[:size]
-        self._out = self._out[size:]
-        return size
+    def _next_piece(self) -> bytes:
+        piece = b""
+        while not piece and self._end is None:
+            piece = self._unpack()
+        if not piece:
+            self.problem = self._end or None
+        return piece
 
     def has_more(self, is_ready: Callable[[], bool]) -> bool:
         """Returns whether it can give bytes without waiting. ``is_ready``: whether its source can."""
@@ -228,10 +251,6 @@ class Inflate:
             self._read += got
             self._data, self._at = bytes(self._buffer[:got]), 0
         return self._at < len(self._data)
-
-    def close(self) -> None:
-        """Frees the file."""
-        self._raw.close()
 
 
 def _size_text(size: int | None) -> str:

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from dcpinspect.capture.compressed import Raw
+from dcpinspect.capture.compressed import READ, PieceStream
 from dcpinspect.capture.pcap import Pcap
 
 CAPTURE = re.compile(
@@ -75,38 +75,26 @@ def _walked(data: bytes, *, final: bool) -> tuple[int, int]:
     return len(walk.problems), len(walk)
 
 
-class TerminalStream:
-    """A readable stream with LF for each CR LF of ``raw``, which is what a terminal did, undone."""
+class TerminalStream(PieceStream):
+    """A readable stream with LF for each CR LF of ``raw``, which is what a terminal did, undone.
 
-    def __init__(self, raw: Raw) -> None:
-        self.problem: str | None = None
-        """Set once there is a LF that did not come through a terminal; what follows may be damaged.
-        """
-        self._raw = raw
-        self._has_cr = False
-        self._rest = b""
+    It has a problem once there is a LF that did not come through a terminal.
+    """
 
-    def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start; returns 0 at the end."""
-        while not self._rest:
-            buffer = bytearray(len(target))
-            size = self._raw.readinto(memoryview(buffer))
+    _has_cr = False
+
+    def _next_piece(self) -> bytes | None:
+        buffer, piece = bytearray(READ), b""
+        while not piece and (size := self._raw.readinto(memoryview(buffer))) != 0:
             if size is None:
                 return None
             data = b"\r" * self._has_cr + bytes(buffer[:size])
-            self._has_cr = bool(size) and data.endswith(b"\r")
-            self._rest = data.removesuffix(b"\r" * self._has_cr).replace(b"\r\n", b"\n")
+            self._has_cr = data.endswith(b"\r")
+            piece = data.removesuffix(b"\r" * self._has_cr).replace(b"\r\n", b"\n")
             if data.count(b"\n") != data.count(b"\r\n"):
                 self.problem = (
                     "CR LF is LF again, but not each LF was CR LF: some bytes may be damaged"
                 )
-            if not size:
-                break
-        size = min(len(target), len(self._rest))
-        target[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-    def close(self) -> None:
-        """Frees the file."""
-        self._raw.close()
+        if not piece and self._has_cr:
+            self._has_cr, piece = False, b"\r"
+        return piece

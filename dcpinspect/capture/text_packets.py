@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
-from dcpinspect.capture.compressed import Raw
+from dcpinspect.capture.compressed import PieceStream, Raw
 from dcpinspect.capture.hex_lines import LineProblem, TextForm, dump, form_of
 from dcpinspect.capture.no_capture import is_in_hex
 
 HEAD = 1 << 14
 """Number of bytes by which a text is recognised."""
 _READ = 1 << 18
+_AT_ONCE = 1 << 10
+"""Number of packets that are made at once."""
 _MOST_LINE = 1 << 20
 """Greatest size of a line in bytes."""
 _RAW_IP = 101
@@ -21,37 +24,21 @@ _PCAP_NS = 0xA1B2_3C4D
 _MOST_NS = (1 << 32) * 10**9 - 1
 
 
-class TextPackets:
-    """A readable stream with the pcap file that a text becomes."""
+class TextPackets(PieceStream):
+    """A readable stream with the pcap file that a text becomes.
+
+    Its problem is the first place that has no known form, and how many such places there are.
+    """
 
     def __init__(self, raw: Raw, form: TextForm) -> None:
         """``raw``: its first bytes are those recognised."""
-        self.problem: str | None = None
-        """The first place that has no known form, and how many such places there are."""
+        super().__init__(raw)
         self.remark = f"{form.name}; {form.lacks}"
-        self._raw = raw
         self._problems = 0
         self._made = self._pcap()
-        self._rest = memoryview(b"")
 
-    def readinto(self, target: memoryview, /) -> int:
-        """Fills ``target`` from its start; returns 0 at the end."""
-        size = 0
-        while size < len(target):
-            if not self._rest:
-                made = next(self._made, None)
-                if made is None:
-                    break
-                self._rest = memoryview(made)
-            taken_bytes = self._rest[: len(target) - size]
-            target[size : size + len(taken_bytes)] = taken_bytes
-            self._rest = self._rest[len(taken_bytes) :]
-            size += len(taken_bytes)
-        return size
-
-    def close(self) -> None:
-        """Frees the file."""
-        self._raw.close()
+    def _next_piece(self) -> bytes:
+        return b"".join(islice(self._made, _AT_ONCE))
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         buffer = memoryview(bytearray(_READ))
