@@ -199,7 +199,7 @@ class ByteSource:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileNotFoundError:
             if self.name in _met or isinstance(self.name, FolderCapture):
-                what, advice = (
+                problem, advice = (
                     "was removed while it was read",
                     "keep captures until the command has ended",
                 )

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from dcpinspect.spark.source_options import CaptureSlice, SourceOptions, read_options
 from dcpinspect.spark.source_rows import record_batches
-from dcpinspect.spark.spark_schema import ddl
+from dcpinspect.spark.spark_schema import spark_type
 
 
 @dataclass
@@ -39,9 +39,9 @@ class DcpSource(DataSource):
         """Returns the name for ``format``."""
         return "dcp"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Returns the columns, if the user gave no schema. Raises UsageError for wrong options."""
-        return ddl(read_options(self.options).schema)
+        return spark_type(read_options(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a

@@ -16,7 +16,7 @@ from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark.files import local_path, path_or_uri
-from dcpinspect.spark.spark_schema import ddl, table_schema
+from dcpinspect.spark.spark_schema import spark_type, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
 from dcpinspect.tables import select
 from dcpinspect.tables.filter import parse_filter
@@ -202,14 +202,6 @@ def read_options(
     )
 
 
-def spark_type(name: str) -> str:
-    """Returns the type of a column in Spark's short form:
-    ``array<struct<uuid:string,seqno:bigint>>``.
-    """
-    kind = ddl(pa.schema([SCHEMA.field(name)])).partition(" ")[2]
-    return kind.replace("`", "").replace(": ", ":").replace(", ", ",").lower()
-
-
 def _by_name(options: Mapping[str, str]) -> dict[str, str]:
     values = {}
     for name, value in options.items():
@@ -248,11 +240,12 @@ def _check_column(name: str, where: str) -> None:
 
 
 def _check_types(schema: Mapping[str, str]) -> None:
+    kinds = {field.name: field.dataType.simpleString() for field in spark_type(SCHEMA)}
     for name, kind in schema.items():
         _check_column(name.lower(), "schema")
-        if kind != spark_type(name.lower()):
+        if kind != kinds[name.lower()]:
             raise UsageError(
-                f"schema: {escape(name)} is {spark_type(name.lower())} here, and not "
+                f"schema: {escape(name)} is {kinds[name.lower()]} here, and not "
                 f"{escape(kind)}; cast it in the query"
             )
 

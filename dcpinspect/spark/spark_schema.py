@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +23,14 @@ from dcpinspect.errors import UsageError
 from dcpinspect.findings.finding_records import CONTRACTS, FINDINGS_WITH_FILES
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.tables.arrow import plain, short, type_of
-from dcpinspect.tables.arrow_types import TYPES
 from dcpinspect.tables.column_kinds import Column, arrow_type
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.schema import COLUMNS as ALL_COLUMNS
 from dcpinspect.text import did_you_mean, escape
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 COLUMNS = tuple(
     column
@@ -56,17 +58,6 @@ _WIDER = {
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.int64(),
-}
-_NAMES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.date32(): "DATE",
-    TYPES["time"]: "TIMESTAMP",
 }
 
 
@@ -121,9 +112,11 @@ def table_schema(name: str) -> Any:
     )
 
 
-def ddl(schema: Any) -> str:
-    """Writes an Arrow schema in Spark SQL: for ``mapInArrow``, a data source or a reader."""
-    return ", ".join(f"`{field.name}` {_spark_name(field.type)}" for field in schema)
+def spark_type(schema: Any) -> StructType:
+    """Returns an Arrow schema as Spark has it: for ``mapInArrow``, a data source or a reader."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # deferred: DuckDB does without
+
+    return from_arrow_schema(schema)
 
 
 def message_rows(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str]) -> Any:
@@ -209,18 +202,6 @@ def _bits(texts: Any) -> Any:
     digits = "".join(texts.fill_null("0x" + "0" * 16).to_pylist()).replace("0x", "")
     values = np.frombuffer(bytes.fromhex(digits), ">i8").astype(np.int64)
     return pa.array(values, mask=texts.is_null().to_numpy(zero_copy_only=False))
-
-
-def _spark_name(kind: Any) -> str:
-    if pa.types.is_map(kind):
-        return f"MAP<{_spark_name(kind.key_type)}, {_spark_name(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"ARRAY<{_spark_name(kind.value_type)}>"
-    if pa.types.is_struct(kind):
-        return (
-            f"STRUCT<{', '.join(f'`{field.name}`: {_spark_name(field.type)}' for field in kind)}>"
-        )
-    return _NAMES[kind]
 
 
 CONNECTION_ID = pa.field("connection_id", pa.int64())

@@ -19,7 +19,7 @@ from dcpinspect.spark.spark_schema import (
     SCHEMAS,
     TABLES,
     columns_of,
-    ddl,
+    spark_type,
     table_schema,
     whole_numbers,
 )
@@ -114,7 +114,7 @@ def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
 def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
     from pyspark.sql.functions import lit
 
-    compacted, schema = manifest.compacted(name), ddl(SCHEMAS[name])
+    compacted, schema = manifest.compacted(name), spark_type(SCHEMAS[name])
     own_files = set(manifest.files(name)).difference(*(paths for _, paths in compacted))
     frame = (
         spark.read.schema(schema).parquet(*map(_for_spark, sorted(own_files)))

@@ -15,8 +15,8 @@ from dcpinspect.spark.source_options import (
     SCHEMA,
     CaptureSlice,
     read_options,
-    spark_type,
 )
+from dcpinspect.spark.spark_schema import spark_type
 from tests.catalogue import each
 from tests.peers.truth import SAMPLES
 
@@ -111,7 +111,7 @@ def test_usual_answers() -> None:
     assert read_options({"path": TOUR, "columns": "row,error"}).on_error == "row"
     assert read_options({"path": TOUR, "on_error": "row"}).columns == tuple(SCHEMA.names)
     assert read_options({"path": TOUR, "columns": "row"}).on_error == "fail"
-    assert spark_type("time") == "timestamp"
+    assert spark_type(SCHEMA)["time"].dataType.simpleString() == "timestamp"
 
 
 def test_what_is_asked_travels_to_executors() -> None:
