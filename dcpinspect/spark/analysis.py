@@ -168,31 +168,12 @@ class PartTask:
 class PartResult:
     """What a task made of its share of a part, besides the content of its files."""
 
-    part: str
-    """Path of the file of the part; empty unless the task followed the connections."""
-    messages: tuple[str, ...]
-    """Paths of the files of messages."""
-    written: tuple[WrittenFile, ...]
-    """All files that the task wrote, as it left them."""
-    rows: int
-    closed: tuple[str, ...] = ()
-    """The same as ``ManifestPart.closed``."""
-    state: str = ""
-    """Path of the state with which a later run can continue; empty if it cannot."""
-    folded: str = ""
-    """The same as ``ManifestPart.folded``."""
-    ending: tuple[str, ...] = ()
-    """Those of ``messages`` with messages that were only completed by the end of the captures."""
-    ending_rows: int = 0
-    """Number of messages in the files of ``ending``."""
-    looks: str = ""
-    """Path of the file with what a task found that does not follow the connections: problems of
-    messages and keys; empty for none.
+    part: ManifestPart
+    """What the manifest is to say of the share, with whole paths. The file of the part is named if
+    the task followed the connections.
     """
-    ending_looks: str = ""
-    """The same for messages that were only completed by the end of the captures."""
-    keys: str = ""
-    """Path of the file with what such a task knows of keys, for a later run; empty for none."""
+    written: tuple[WrittenFile, ...] = ()
+    """All files that the task wrote, as it left them."""
     goes_on: bool = True
     """Whether the task could continue from the state. If not, the result is empty, and the part
     must be read from its first packet.
@@ -233,7 +214,7 @@ def analyse(work: PartTask) -> PartResult:
     share = _TaskReading(work)
     with work.reading() as reading:
         if not share.begin(reading):
-            return PartResult("", (), (), 0, goes_on=False)
+            return PartResult(ManifestPart(work.point, "", (), 0), goes_on=False)
         done = share.read(reading)
         return share.with_part(done, reading) if work.follows else share.with_looks(done)
 
@@ -311,18 +292,29 @@ class _TaskReading:
         paths = (*self._messages.paths, *self._ending.paths)
         written = [WrittenFile.from_file(path, (*PARTITIONS, *BOUNDED)) for path in paths]
         written += map(WrittenFile.from_file, filter(None, [self._state]))
-        return PartResult("", paths, tuple(written), self._messages.rows + self._ending.rows)
+        share = ManifestPart(
+            work.point,
+            "",
+            paths,
+            self._messages.rows + self._ending.rows,
+            originals=work.originals,
+            is_copy=not work.messages,
+        )
+        return PartResult(share, tuple(written))
 
     def with_looks(self, done: PartResult) -> PartResult:
         """Writes what a task found that does not follow the connections."""
         at_end, part_path, salt = Collector({}), f"{self._stem}.part", self._work.salt
         for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
             gathered.include(checker.gathered)
-        looks = write_looks(part_path, self._looks.gathered, salt)
-        ending_looks = write_looks(f"{part_path}-end", at_end, salt)
-        written = (*done.written, *map(WrittenFile.from_file, filter(None, (looks, ending_looks))))
-        return replace(
-            done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state
+        looks, ending_looks = (
+            tuple(filter(None, [write_looks(path, gathered, salt)]))
+            for path, gathered in ((part_path, self._looks.gathered), (f"{part_path}-end", at_end))
+        )
+        keys = tuple(filter(None, [self._state]))
+        return PartResult(
+            replace(done.part, looks=looks, ending_looks=ending_looks, keys=keys),
+            (*done.written, *map(WrittenFile.from_file, (*looks, *ending_looks))),
         )
 
     def with_part(self, done: PartResult, reading: Reading) -> PartResult:
@@ -348,16 +340,16 @@ class _TaskReading:
             for about in reading.coverage.tls.values()
             if (mark := closed_by(about, reading.engine.keys)) is not None
         ]
-        return replace(
-            done,
-            part=part_path,
-            written=(*done.written, *map(WrittenFile.from_file, paths)),
+        share = replace(
+            done.part,
+            file=part_path,
             closed=tuple(closed[:MOST_CLOSED]),
             state=self._state,
             folded=mark_of(work.all_bundles),
             ending=tuple(self._ending.paths),
             ending_rows=self._ending.rows,
         )
+        return PartResult(share, (*done.written, *map(WrittenFile.from_file, paths)))
 
 
 def _copies(names: Sequence[str], bundles: Sequence[UnitBundles]) -> CutCopies | None:

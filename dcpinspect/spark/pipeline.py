@@ -431,32 +431,24 @@ class _RunInProgress:
         """Returns a part. ``shares``: its tasks' results; the last followed the connections."""
         for share in shares:
             self.written += share.written
-        rows, last = sum(share.rows for share in shares), shares[-1]
-        before = work.before or ManifestPart("", "", (), 0)
+        before, last = work.before or ManifestPart("", "", (), 0), shares[-1].part
+        rows = sum(share.part.rows for share in shares)
         self.summary.messages += rows
-        return ManifestPart(
-            work.point,
-            self._relative(last.part),
-            (
-                *before.messages,
-                *(self._relative(path) for share in shares for path in share.messages),
-            ),
-            rows + before.rows,
-            last.closed,
-            originals=work.originals,
+
+        def of_all(name: str) -> tuple[str, ...]:
+            paths = (path for share in shares for path in getattr(share.part, name))
+            return tuple(map(self._relative, paths))
+
+        return replace(
+            last,
+            file=self._relative(last.file),
+            messages=(*before.messages, *of_all("messages")),
+            rows=rows + before.rows,
             state=self._relative(last.state),
-            folded=last.folded,
             ending=tuple(map(self._relative, last.ending)),
-            ending_rows=last.ending_rows,
-            looks=(
-                *before.looks,
-                *(self._relative(share.looks) for share in shares if share.looks),
-            ),
-            ending_looks=tuple(
-                self._relative(share.ending_looks) for share in shares if share.ending_looks
-            ),
-            keys=tuple(self._relative(share.keys) for share in shares if share.keys and last.state),
-            is_copy=not work.messages,
+            looks=(*before.looks, *of_all("looks")),
+            ending_looks=of_all("ending_looks"),
+            keys=of_all("keys") if last.state else (),
         )
 
     def _with_rows(

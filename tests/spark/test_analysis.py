@@ -62,21 +62,21 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
         messages=os.fspath(tmp_path / "b/0"),
     )
     done = analyse(work)
-    part = ReadingPart.from_bytes(Path(done.part).read_bytes())
+    part = ReadingPart.from_bytes(Path(done.part.file).read_bytes())
     with Reading([str(SAMPLE)]) as reading:
         for _ in reading:
             pass
-        assert part.messages == done.rows == reading.messages
+        assert part.messages == done.part.rows == reading.messages
         first = reading.engine.transport.first_packets.tolist()
         assert ids(reading).tolist() == [0, *first]
     assert part.opened_by.tolist() == first
-    assert [Path(path).parent for path in done.messages] == [tmp_path / "b"]
+    assert [Path(path).parent for path in done.part.messages] == [tmp_path / "b"]
     assert {one.path for one in done.written} == {
-        done.part,
-        f"{done.part}.few",
-        f"{done.part}.gaps",
-        f"{done.part}.keys",
-        *done.messages,
+        done.part.file,
+        f"{done.part.file}.few",
+        f"{done.part.file}.gaps",
+        f"{done.part.file}.keys",
+        *done.part.messages,
     }
     verify(done.written)
 
@@ -94,18 +94,18 @@ def test_tasks_that_share_a_part_write_each_message_once(
         shares=3,
     )
     done = [analyse(replace(whole, share=share)) for share in range(3)]
-    assert [bool(one.part) for one in done] == [False, False, True]
-    assert min(done[0].rows, done[1].rows) > done[2].rows > 0
+    assert [bool(one.part.file) for one in done] == [False, False, True]
+    assert min(done[0].part.rows, done[1].part.rows) > done[2].part.rows > 0
     rows = [
         row
         for one in done
-        for path in one.messages
+        for path in one.part.messages
         for row in pq.read_table(path)["row"].to_pylist()
     ]
     assert (
         len(rows)
         == len(set(rows))
-        == ReadingPart.from_bytes(Path(done[-1].part).read_bytes()).messages
+        == ReadingPart.from_bytes(Path(done[-1].part.file).read_bytes()).messages
     )
 
 
