@@ -4,8 +4,6 @@ The bits describe the value as sent. Undo them in this order: snappy around ever
 xattr section, then the body, to which the JSON bit applies.
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import Bit, bit_names
 
 JSON = 0x01

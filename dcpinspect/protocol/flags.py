@@ -5,8 +5,6 @@ kv_engine ``docs/dcp/documentation`` and ``include/memcached/dcp_stream_id.h``, 
 to 8.0.
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import Bit, bits_value
 
 OPEN_FLAGS = (

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import chain
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -185,38 +186,19 @@ class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Ar
         super().__init__(schema.empty_table())
         self._rows = rows
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:  # noqa: A002 - DuckDB's words
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> Any:  # noqa: A002 - DuckDB's words
         """Returns what DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an
         Arrow expression, is true.
         """
-        return _Scan(self.schema, self._rows, columns, filter)
-
-
-class _Scan:
-    def __init__(
-        self,
-        schema: Any,
-        rows: Callable[[Sequence[str]], Iterator[Any]],
-        columns: Sequence[str] | None,
-        condition: Any,
-    ) -> None:
-        column_names = schema.names if columns is None else list(columns)
+        names = self.schema.names if columns is None else list(columns)
         # An expression does not say which columns it reads; its text has all their names.
-        read = set(re.findall(r"\w+", str(condition))) if condition is not None else set()
-        self._made = [name for name in schema.names if name in column_names or name in read]
-        self._columns = column_names
-        self._schema = pa.schema([schema.field(name) for name in column_names])
-        self._rows = rows
-        self._condition = condition
-
-    def to_reader(self) -> Any:
-        """Returns the record batches of the scan, as a stream."""
-        return pa.RecordBatchReader.from_batches(self._schema, self._batches())
-
-    def _batches(self) -> Iterator[Any]:
-        for batch in self._rows(self._made):
-            filtered = batch if self._condition is None else batch.filter(self._condition)
-            yield filtered.select(self._columns)
+        read = set() if filter is None else set(re.findall(r"\w+", str(filter)))
+        batches = self._rows([name for name in self.schema.names if name in read.union(names)])
+        filtered = (batch if filter is None else batch.filter(filter) for batch in batches)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        selected = (batch.select(names) for batch in filtered)
+        reader = pa.RecordBatchReader.from_batches(schema, selected)
+        return SimpleNamespace(to_reader=lambda: reader)
 
 
 def _schema(name: str) -> Any:

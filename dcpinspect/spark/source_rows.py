@@ -18,6 +18,7 @@ from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, CaptureSlice, SourceOptions
 from dcpinspect.spark.spark_schema import message_rows
 from dcpinspect.spark.units import size_of, why_not
+from dcpinspect.tables.duck_query import in_pieces
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.tls.keylog import of_point
 
@@ -126,7 +127,7 @@ def _messages(
             else made.column(name)
             for name in asked.columns
         ]
-        yield from _cut(pa.RecordBatch.from_arrays(columns, schema=asked.schema))
+        yield from in_pieces(pa.RecordBatch.from_arrays(columns, schema=asked.schema), BYTES)
 
 
 def _within(asked: SourceOptions, batch: MessageBatch) -> RowNumbers:
@@ -136,13 +137,3 @@ def _within(asked: SourceOptions, batch: MessageBatch) -> RowNumbers:
     if asked.until_ns is not None:
         rows = rows[batch.time_ns[rows] < asked.until_ns]
     return np.asarray(rows)
-
-
-def _cut(batch: Any) -> Iterator[Any]:
-    """Yields the batch in pieces that are small enough."""
-    if batch.nbytes <= BYTES or len(batch) < 2:
-        yield batch
-        return
-    half = len(batch) // 2
-    yield from _cut(batch.slice(0, half))
-    yield from _cut(batch.slice(half))

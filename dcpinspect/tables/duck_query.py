@@ -197,19 +197,20 @@ class QueryRows:
         """Yields the record batches. Raises UsageError for errors that only making rows shows."""
         batches = iter(self._reader)
         while (batch := self._raising(lambda: next(batches, None))) is not None:
-            yield from _in_pieces(batch)
+            for piece in in_pieces(batch, MOST_BYTES):
+                if piece.nbytes > MOST_BYTES:
+                    raise UsageError(
+                        f"query: a row of its result has {piece.nbytes >> 20:,} MiB, and the most "
+                        f"is {MOST_BYTES >> 20}; ask for less, or for several rows"
+                    )
+                yield piece
 
 
-def _in_pieces(batch: Any) -> Iterator[Any]:
-    """Yields the rows of a record batch, at most MOST_BYTES at once. Raises UsageError."""
-    if batch.nbytes <= MOST_BYTES:
+def in_pieces(batch: Any, most_bytes: int) -> Iterator[Any]:
+    """Yields the rows of a record batch, so many bytes at once, unless a row alone has more."""
+    if batch.nbytes <= most_bytes or batch.num_rows < 2:
         yield batch
-    elif batch.num_rows > 1:
-        half = batch.num_rows // 2
-        yield from _in_pieces(batch.slice(0, half))
-        yield from _in_pieces(batch.slice(half))
-    else:
-        raise UsageError(
-            f"query: a row of its result has {batch.nbytes >> 20:,} MiB, and the most is "
-            f"{MOST_BYTES >> 20}; ask for less, or for several rows"
-        )
+        return
+    half = batch.num_rows // 2
+    yield from in_pieces(batch.slice(0, half), most_bytes)
+    yield from in_pieces(batch.slice(half), most_bytes)

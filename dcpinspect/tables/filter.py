@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tables.column_kinds import Column
@@ -125,16 +125,8 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
-_OPERATORS: dict[str, Operator] = {
-    "=": "=",
-    "==": "=",
-    "<>": "<>",
-    "!=": "<>",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
+_OPERATORS: dict[str, Operator] = {sign: sign for sign in get_args(Operator)}
+_OPERATORS |= {"==": "=", "!=": "<>"}
 _KEYWORDS = frozenset(
     {"and", "or", "not", "in", "between", "like", "escape", "is", "null", "true", "false"}
 )

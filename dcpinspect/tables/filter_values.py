@@ -29,21 +29,7 @@ from dcpinspect.tables.vocabulary import (
 )
 from dcpinspect.text import clip, did_you_mean, escape
 
-_RANGES = {
-    "u8": (0, 2**8 - 1),
-    "u16": (0, 2**16 - 1),
-    "u32": (0, 2**32 - 1),
-    "u64": (0, 2**64 - 1),
-    "i64": (-(2**63), 2**63 - 1),
-}
-_MIRRORED: dict[Operator, Operator] = {
-    "=": "=",
-    "<>": "<>",
-    "<": ">",
-    "<=": ">=",
-    ">": "<",
-    ">=": "<=",
-}
+_MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NAMES_OF = {"opcode": "name", "status": "status_name"}
 _NUMBERS_OF = {names: numbers for numbers, names in _NAMES_OF.items()}
 _ADDRESSES = ("client", "server")
@@ -74,7 +60,8 @@ def comparison(
     if isinstance(left_side, Constant):
         if isinstance(right_side, Constant):
             raise left_side.place.error("both sides are values; compare a column with a value")
-        operator, left_side, right_side = _MIRRORED[operator], right_side, left_side
+        operator = _MIRRORED.get(operator, operator)
+        left_side, right_side = right_side, left_side
     if isinstance(right_side, ColumnName):
         _check_families(left_side, right_side)
         return Compare(operator, left_side, right_side)
@@ -155,7 +142,8 @@ def _value(column: Column, constant: Constant) -> int | str | bytes | bool:
     value, error = constant.value, constant.place.error
     match family(column):
         case "number" if type(value) is int:
-            low, high = _RANGES[column.kind]
+            bits = int(column.kind[1:])  # as in u16 or i64
+            low, high = (0, 2**bits - 1) if column.kind[0] == "u" else (-(2**63), 2**63 - 1)
             if not low <= value <= high:
                 raise error(f"{column.name} is from {low} to {high}")
             return value

@@ -1,7 +1,5 @@
 """Administration of buckets, storage, scans, snapshots and interfaces."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.layout_text import layouts
 from dcpinspect.protocol.protocol_words import Words
 

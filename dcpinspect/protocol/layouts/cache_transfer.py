@@ -4,8 +4,6 @@ Development builds of 2025-09 to 2026-05 used 0x66 and 0x67 with other layouts; 
 document may come twice, since a hash table that grows is visited again in part.
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.fields import RecordList
 from dcpinspect.protocol.layout_text import fields, layouts

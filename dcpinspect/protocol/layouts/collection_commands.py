@@ -1,7 +1,5 @@
 """Collections: manifest (0xb9, 0xba) and ids by name (0xbb, 0xbc)."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.layout_text import layouts
 
 LAYOUTS = layouts(

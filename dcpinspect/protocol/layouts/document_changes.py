@@ -4,8 +4,6 @@ The value of a deletion holds xattrs only; a body in it is an old producer's fau
 dropped.
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.layout_text import layouts
 
 LAYOUTS = (

@@ -1,7 +1,5 @@
 """Durable writes (6.5): DCP prepare (0x60), seqno acknowledged, commit, abort (0x63)."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
 from dcpinspect.protocol.layout_text import layouts
 

@@ -1,7 +1,5 @@
 """DCP noop (0x5c), buffer acknowledgement (0x5d) and control (0x5e): keeping a connection going."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.layout_text import layouts
 from dcpinspect.protocol.protocol_words import name_of_control, value_of_control

@@ -4,8 +4,6 @@ Many requests hold the metadata store's token, and an error may quote its reques
 the members that are no credential are shown. URIs are not: they may hold a password.
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.layout_text import layouts
 
 _SHOWN_MEMBERS = ("snapshot_uuid", "bucket_uuid", "valid_till", "vbucket_list", "namespace")

@@ -1,7 +1,5 @@
 """Documents by key: get, store, counters, touch, lock and their quiet forms."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.layout_text import layouts
 
 LAYOUTS = layouts(

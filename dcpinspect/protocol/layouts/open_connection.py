@@ -1,7 +1,5 @@
 """DCP open (0x50): a connection becomes a DCP connection."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.layout_text import layouts
 

@@ -1,7 +1,5 @@
 """DCP seqno advanced (0x64) and OSO snapshot (0x65), both 7.0."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.flags import OSO_FLAGS
 from dcpinspect.protocol.layout_text import layouts
 

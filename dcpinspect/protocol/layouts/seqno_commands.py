@@ -1,7 +1,5 @@
 """Where vbuckets are: all seqnos (0x48), observe (0x91, 0x92), persistence (0xb7), states."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import RecordList
 from dcpinspect.protocol.flags import VBUCKET_STATES
 from dcpinspect.protocol.layout_text import fields, layouts

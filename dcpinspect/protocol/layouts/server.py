@@ -1,7 +1,5 @@
 """Commands that a server sends to a client (magics 0x82 and 0x83)."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.layout_text import layouts
 
 # The answer to AUTHENTICATE holds the provider's half of the exchange in addition to the user's

@@ -1,7 +1,5 @@
 """What happens around DCP on a connection: HELLO, SASL, bucket, configuration, errors, stats."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import Field, FieldKind, RecordList
 from dcpinspect.protocol.layout_text import fields, layouts
 from dcpinspect.protocol.protocol_words import (

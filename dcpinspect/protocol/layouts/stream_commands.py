@@ -2,8 +2,6 @@
 answers, the failover log (0x54, and 0x96 on a plain connection), and stream end (0x55).
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import Field, FieldKind, RecordList
 from dcpinspect.protocol.flags import ENDLESS, STREAM_END_REASONS, STREAM_FLAGS
 from dcpinspect.protocol.layout_text import fields, layouts

@@ -1,7 +1,5 @@
 """Parts of documents by path (0xc5 to 0xd3)."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.fields import Bit, RecordList
 from dcpinspect.protocol.layout_text import fields, layouts
 

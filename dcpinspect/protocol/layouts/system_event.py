@@ -13,9 +13,12 @@ from dcpinspect.protocol.fields import Slot
 from dcpinspect.protocol.flags import SYSTEM_EVENTS
 from dcpinspect.protocol.layout_text import layouts
 
-_COLLECTION_TABLE = (
+_IDS = (
     Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
     Slot(1, "scope_id", "u32", "scope"),
+)
+_COLLECTION_TABLE = (
+    *_IDS,
     Slot(2, "collection_id", "u32", "collection"),
     Slot(3, "ttl_valid", "bool", "max_ttl means something"),
     Slot(4, "max_ttl", "u32", "maximum TTL of documents, seconds"),
@@ -26,19 +29,16 @@ _COLLECTION_TABLE = (
     Slot(9, "flush_uid", "u64", "manifest that flushed it (8.0)"),
 )
 _DROPPED_COLLECTION_TABLE = (
-    Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
-    Slot(1, "scope_id", "u32", "scope"),
+    *_IDS,
     Slot(2, "collection_id", "u32", "collection"),
     Slot(3, "system_collection", "bool", "it was a system collection"),
 )
 _SCOPE_TABLE = (
-    Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
-    Slot(1, "scope_id", "u32", "scope"),
+    *_IDS,
     Slot(2, "scope_name", "string", "name"),
 )
 _DROPPED_SCOPE_TABLE = (
-    Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
-    Slot(1, "scope_id", "u32", "scope"),
+    *_IDS,
     Slot(2, "system_scope", "bool", "it was a system scope"),
 )
 
@@ -64,76 +64,66 @@ LAYOUTS = layouts(
     event
         extras by_seqno seqno (by_seqno): the seqno of this event
         extras event u32 words &events: what happened
+        check: swapped
     version
         use: event
         extras version u8: how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)
     named
         use: version
         key text: name of the collection or scope
-    ids
+    scope-ids
         value manifest_uid u64: last completely processed manifest
         value scope_id id: scope
+    ids
+        use: scope-ids
         value collection_id id: collection
     DCP_SYSTEM_EVENT request v0
         use: named
         use: ids
         when: 8 4 0, 12 1 0
-        check: swapped
     DCP_SYSTEM_EVENT request
         use: named
         use: ids
         value max_ttl u32 (max TTL): maximum TTL of documents, seconds
         when: 8 4 0, 12 1 1
-        check: swapped
     DCP_SYSTEM_EVENT request v2
         use: named
         value flatbuffer &collection: FlatBuffer table Collection
         when: 8 4 0, 12 1 2
-        check: swapped
     DCP_SYSTEM_EVENT request v0
         use: version
         use: ids
         when: 8 4 1, 12 1 0
-        check: swapped
     DCP_SYSTEM_EVENT request v2
         use: version
         value flatbuffer &dropped-collection: FlatBuffer table DroppedCollection
         when: 8 4 1, 12 1 2
-        check: swapped
     DCP_SYSTEM_EVENT request v0
         use: named
-        value manifest_uid u64: last completely processed manifest
-        value scope_id id: scope
+        use: scope-ids
         when: 8 4 3, 12 1 0
-        check: swapped
     DCP_SYSTEM_EVENT request v2
         use: named
         value flatbuffer &scope: FlatBuffer table Scope
         when: 8 4 3, 12 1 2
-        check: swapped
     DCP_SYSTEM_EVENT request v0
         use: version
-        value manifest_uid u64: last completely processed manifest
-        value scope_id id: scope
+        use: scope-ids
         when: 8 4 4, 12 1 0
-        check: swapped
     DCP_SYSTEM_EVENT request v2
         use: version
         value flatbuffer &dropped-scope: FlatBuffer table DroppedScope
         when: 8 4 4, 12 1 2
-        check: swapped
     DCP_SYSTEM_EVENT request v2
         use: named
         value flatbuffer &collection: FlatBuffer table Collection
         when: 8 4 5, 12 1 2
-        check: swapped
     DCP_SYSTEM_EVENT request v0 legacy
         use: version
         value manifest_uid u64: last completely processed manifest
         value collection_id id: collection
         note: a layout of a client library; servers never send it
         when: 8 4 2, 12 1 0
-        check: swapped
     DCP_SYSTEM_EVENT request v0 legacy
         use: named
         value manifest_uid u64: last completely processed manifest
@@ -141,7 +131,6 @@ LAYOUTS = layouts(
         value max_ttl u32 (max TTL): maximum TTL of documents, seconds
         note: a layout of a client library; servers never send it
         when: 8 4 5, 12 1 0
-        check: swapped
     DCP_SYSTEM_EVENT request unknown
         use: version
         key? text: name of the collection or scope

@@ -1,7 +1,5 @@
 """DCP flush (0x5a) and set vbucket state (0x5b)."""
 
-from __future__ import annotations
-
 from dcpinspect.protocol.flags import VBUCKET_STATES
 from dcpinspect.protocol.layout_text import layouts
 

@@ -2,8 +2,6 @@
 to 0xa9), return meta (0xb2).
 """
 
-from __future__ import annotations
-
 from dcpinspect.protocol.datatype import DATATYPE_BITS, DATATYPE_NAMES
 from dcpinspect.protocol.fields import Bit
 from dcpinspect.protocol.layout_text import layouts

@@ -1,7 +1,5 @@
 """TLS alerts: their names and what they mean (RFC 8446, 6; RFC 5246, 7.2)."""
 
-from __future__ import annotations
-
 CLOSE_NOTIFY, USER_CANCELED, NO_RENEGOTIATION = 0, 90, 100
 HARMLESS = (CLOSE_NOTIFY, USER_CANCELED, NO_RENEGOTIATION)
 """Alerts that report no fault."""
