@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown, only
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, NAMES, TLS
 
@@ -155,11 +155,6 @@ class BriefAccounts(NamedTuple):
 
 
 _FOREIGN, _HTTP = [REASONS.index(name) for name in sorted(NAMES)], REASONS.index(HTTP)
-_MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _FAULT, _, _, _, _ORDER, _REASONS = range(10)
-_DIGIT = 4
-"""Bits for the number of a reason, from 1."""
-
-
 _SIZE_BITS = 24
 _SAID, _BEGAN, _SKIPPED = 1, 2, 3
 """What a direction did that did only one thing; numbers from the last one on also tell the reason.
@@ -169,38 +164,22 @@ TOGETHER = 1 << 16
 
 
 class Accounts:
-    """The accounts of directions, by number. Each takes a hundred bytes; those of directions that said
-    only one thing take four.
+    """The accounts of directions, by number. Those of directions that said only one thing take four
+    bytes each.
     """
 
     def __init__(self) -> None:
-        self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
-        # what a direction did, and with how many bytes; 0 if there is a row, or nothing
+        self._whole: dict[int, FramingAccount] = {}
+        # of others, what each did, and with how many bytes; 0: nothing
         self._brief = np.zeros(64, np.uint32)
         self.left = (FramingAccount(), FramingAccount())
         """By direction, the sums of accounts that have left."""
 
     def keep(self, number: int, account: FramingAccount) -> None:
         """Keeps a copy of an account."""
-        if number >= len(self._rows):
-            self._rows = grown(self._rows, number + 1)
+        self._whole[number] = replace(account, reasons=dict(account.reasons))
         if number < len(self._brief):
             self._brief[number] = 0
-        row = self._rows[number]
-        row[_MESSAGES], row[_UNFINISHED] = account.messages, account.unfinished
-        row[_FIRST_HOLE] = 0 if account.first_hole is None else 1 + account.first_hole
-        row[_FIRST_SKIPPED] = 0 if account.first_skipped is None else 1 + account.first_skipped
-        row[_FAULT] = 0
-        if account.first_fault is not None:
-            offset, header = account.first_fault
-            row[_FAULT] = 1 + offset
-            row[_FAULT + 1 : _FAULT + 4] = np.frombuffer(header, np.int64)
-        order = 0
-        for reason, size in reversed(account.reasons.items()):
-            reason_number = REASONS.index(reason)
-            row[_REASONS + reason_number] = size
-            order = order << _DIGIT | reason_number + 1
-        row[_ORDER] = order
 
     def put_all(self, accounts: BriefAccounts) -> None:
         """Keeps the accounts of many directions, of which none is there yet."""
@@ -223,10 +202,8 @@ class Accounts:
             total.unfinished = total.unfinished + account.unfinished
             for reason, size in account.reasons.items():
                 total.skip(size, reason)
+            self._whole.pop(number, None)
         self._brief[[number for number in numbers if number < len(self._brief)]] = 0
-        staying = np.ones(len(self._rows), dtype=np.bool_)
-        staying[[number for number in numbers if number < len(staying)]] = False
-        self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
     def sizes(self, numbers: IntArray) -> FramingSizes:
         """Returns the sizes of the directions with these numbers, in order."""
@@ -244,25 +221,15 @@ class Accounts:
         foreign = size * np.isin(did - _SKIPPED, _FOREIGN)
         has_fault = np.zeros(len(numbers), np.bool_)
         http, begun = size * (did == _SKIPPED + _HTTP), size * (did == _BEGAN)
-        framing_sizes = FramingSizes(
-            size * (did == _SAID),
-            size * (did >= _SKIPPED) - foreign,
-            foreign,
-            http,
-            begun,
-            has_fault,
-        )
-        with_row = np.flatnonzero(numbers < len(self._rows))  # in a flood few directions have rows
-        rows = self._rows[numbers[with_row]]
-        reasons = rows[:, _REASONS:]
-        strange = reasons[:, _FOREIGN].sum(axis=1)
-        foreign[with_row] += strange
-        http[with_row] += reasons[:, _HTTP]
-        framing_sizes.messages[with_row] += rows[:, _MESSAGES]
-        framing_sizes.skipped[with_row] += reasons.sum(axis=1) - strange
-        framing_sizes.unfinished[with_row] += rows[:, _UNFINISHED]
-        has_fault[with_row] = rows[:, _FAULT] != 0
-        return framing_sizes
+        messages, skipped = size * (did == _SAID), size * (did >= _SKIPPED) - foreign
+        for index, number in enumerate(numbers.tolist() if self._whole else ()):
+            if (account := self._whole.get(number)) is not None:
+                foreign[index] = sum(account.reasons.get(name, 0) for name in NAMES)
+                http[index] = account.reasons.get(HTTP, 0)
+                messages[index], begun[index] = account.messages, account.unfinished
+                skipped[index] = account.skipped - foreign[index]
+                has_fault[index] = account.first_fault is not None
+        return FramingSizes(messages, skipped, foreign, http, begun, has_fault)
 
     def strange(self, number: int) -> int:
         """Returns the bytes of a direction that said only one thing, no message; else 0."""
@@ -272,32 +239,10 @@ class Accounts:
     def get(self, number: int) -> FramingAccount:
         """Returns the account that was put in; an empty account if there was none."""
         code = int(self._brief[number]) if number < len(self._brief) else 0
+        did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
+        if did >= _SKIPPED:
+            reasons = {REASONS[did - _SKIPPED]: size}
+            return FramingAccount(skipped=size, reasons=reasons, first_skipped=0)
         if code:
-            did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
-            if did < _SKIPPED:
-                if did == _SAID:
-                    return FramingAccount(messages=size)
-                return FramingAccount(unfinished=size)
-            return FramingAccount(
-                skipped=size, reasons={REASONS[did - _SKIPPED]: size}, first_skipped=0
-            )
-        if number >= len(self._rows):
-            return FramingAccount()
-        row = self._rows[number]
-        messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = (
-            row.tolist()
-        )
-        reasons = {}
-        while order:
-            reason_number = (order & (1 << _DIGIT) - 1) - 1
-            reasons[REASONS[reason_number]] = sizes[reason_number]
-            order >>= _DIGIT
-        return FramingAccount(
-            messages=messages,
-            skipped=sum(sizes),
-            unfinished=unfinished,
-            reasons=reasons,
-            first_hole=first_hole - 1 if first_hole else None,
-            first_skipped=first_skipped - 1 if first_skipped else None,
-            first_fault=(fault - 1, row[_FAULT + 1 : _FAULT + 4].tobytes()) if fault else None,
-        )
+            return FramingAccount(size) if did == _SAID else FramingAccount(unfinished=size)
+        return self._whole.get(number) or FramingAccount()
