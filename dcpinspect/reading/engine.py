@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dcpinspect.arrays import BoolArray, ByteArray, grown, only
+from dcpinspect.arrays import BoolArray, ByteArray, grown
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, Directions, DirectionSources, left_directions
 from dcpinspect.protocol.column_types import RowNumbers
@@ -143,8 +143,7 @@ class Engine:
         self._framers: dict[int, Framer] = {}
         self._known_streams: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
-        # one more than what _lost_behind returns; 0: none
-        self._lost = np.zeros((64, 2), dtype=np.int64)
+        self._lost: dict[int, tuple[int, int]] = {}  # what _lost_behind returns
         self._clients, self._servers = (Addresses(partial(self._address, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[RowNumbers] = []
@@ -320,11 +319,11 @@ class Engine:
             self._gone[connection] = True
             self._known_streams.pop(connection, None)
         for number in numbers:
+            self._lost.pop(number, None)
             framer = self._framers.pop(number, None)
             if framer is not None:
                 self._accounts.keep(number, framer.account)
         self._brief.forget(np.array(numbers, dtype=np.int64))
-        self._lost = only(self._lost, np.setdiff1d(np.flatnonzero(self._lost.any(axis=1)), numbers))
         self._accounts.leave(numbers)
         self._decoding.leave(connections)
         self.tls.leave(connections)
@@ -390,7 +389,8 @@ class Engine:
             tls, header = self.tls.text(number), self._proxies.of.get(number)
             if tls is not None and life.closed == "fin":
                 life = self._closed_in_tls(number, life)
-            closed_by = life.closed_by
+            if is_turned and life.closed_by >= 0:
+                life = replace(life, closed_by=life.closed_by ^ 1)
             size = header.size if header is not None else 0  # stream offsets count from behind it
             client_seq, server_seq = self.transport.first_seq(number)
             first_seq = (client_seq + size) & MASK if size else client_seq, server_seq
@@ -402,17 +402,8 @@ class Engine:
                 networks=self.transport.networks_of(number),
                 has_handshake=has_handshake,
                 first_seq=(first_seq[C2S ^ is_turned], first_seq[S2C ^ is_turned]),
-                first_file=life.first_file,
                 last_file=life.closed_file,
-                first_ns=life.first_ns,
-                last_ns=life.last_ns,
-                closed=life.closed,
-                closed_by=closed_by ^ is_turned if closed_by >= 0 else -1,
-                closed_ns=life.closed_ns,
-                closed_packet=life.closed_packet,
-                closed_frame=life.closed_frame,
-                closed_file=life.closed_file,
-                jump=life.jump,
+                **{name: getattr(life, name) for name in Lifetime.__match_args__},
                 holes=(holes[C2S], holes[S2C]),
                 missing=(missing[C2S], missing[S2C]),
                 skipped=(skipped[C2S] + foreign[C2S], skipped[S2C] + foreign[S2C]),
@@ -510,9 +501,7 @@ class Engine:
         lacking = directions.number[
             is_taken & (directions.length > 0) & (directions.is_start == 0) & has_handshake
         ]
-        if len(lacking):
-            self._lose(int(lacking.max()), None)  # makes room
-            self._lost[lacking] = 1
+        self._lost.update(dict.fromkeys(lacking.tolist(), (0, 0)))
         if self._keeper is not None:
             self._for_keeper.append(messages)
         if len(messages.connection):
@@ -562,7 +551,7 @@ class Engine:
                 and not chunk.is_start
                 and self._endpoints.has_handshake[chunk.connection - 1]
             ):
-                self._lose(number, (0, 0))  # nobody knows how much came before
+                self._lost[number] = 0, 0  # nobody knows how much came before
             yield from self._direction_messages(number, framer.feed(chunk))
             if chunk.is_end:
                 self._accounts.keep(number, framer.account)
@@ -685,27 +674,17 @@ class Engine:
             next_one, framed.skipped_start.tolist(), framed.skipped_end.tolist(), strict=True
         ):
             spans[row] = (spans[row][0] if row in spans else start, end)
-        if spans:
-            self._lose(number, spans.pop(len(framed.start), None))
+        self._lost.pop(number, None)
+        if (behind := spans.pop(len(framed.start), None)) is not None:
+            self._lost[number] = behind
         return sorted(spans.items())
-
-    def _lose(self, number: int, span: tuple[int, int] | None) -> None:
-        """Notes that bytes behind the latest message of a direction cannot be read; None: there are
-        no such bytes.
-        """
-        if number >= len(self._lost):
-            self._lost = grown(self._lost, number + 1)
-        self._lost[number] = (0, 0) if span is None else (1 + span[0], 1 + span[1])
 
     def _lost_behind(self, number: int) -> tuple[int, int] | None:
         """Returns the stream offsets between which bytes behind the latest message of a direction
         could not be read; None for none.
         """
         strange = self._accounts.strange(number) or self.tls.unread(number // 2 + 1, number % 2)
-        if strange:
-            return 0, strange
-        start, end = self._lost[number].tolist() if number < len(self._lost) else (0, 0)
-        return (start - 1, end - 1) if end else None
+        return (0, strange) if strange else self._lost.get(number)
 
 
 def _first_header(data: ByteArray, is_start: bool) -> int:

@@ -537,7 +537,6 @@ def rows_in_use(reading: Reading) -> dict[str, int]:
     tables: dict[str, Any] = {
         "connections": engine.transport._tables.connections.array,
         "flows": engine.transport._tables.flows.array,
-        "lost": engine._lost,
         "requests": engine._decoding._requests._tables.times,
     }
     numbers = {
@@ -550,6 +549,7 @@ def rows_in_use(reading: Reading) -> dict[str, int]:
         "pairs": engine.transport.pairs.count,
         "names": names,
         "accounts": len(engine._accounts._whole),
+        "lost": len(engine._lost),
         "framers": len(engine._framers),
     }
 
