@@ -257,6 +257,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def one_of(names: Sequence[str]) -> str:
+    """Returns names as a choice: ``a, b or c``."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def range_text(first: int, last: int) -> str:
     """Returns a range of numbers, or the only one."""
     return f"{first}" if first == last else f"{first}–{last}"

@@ -16,7 +16,7 @@ from dcpinspect.cli.output import refuse_to_overwrite
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import did_you_mean, escape, one_of
 
 if TYPE_CHECKING:
     from dcpinspect.capture.live import LiveCapture
@@ -149,7 +149,7 @@ def _limits(
         kind, colon, number = text.partition(":")
         option_text = f"{option} {escape(text)}"
         if kind not in kinds or not colon:
-            names = ", ".join(f"{name}:N" for name in kinds[:-1]) + f" or {kinds[-1]}:N"
+            names = one_of([f"{name}:N" for name in kinds])
             raise UsageError(f"{option_text}: write {names}{did_you_mean(kind, kinds)}")
         number_of = {"filesize": _size, "duration": _seconds}.get(kind, _count)
         found[kind] = number_of(option_text, number)

@@ -20,7 +20,7 @@ def follow(
     redaction: options.Redaction,
     input_: options.Input,
     is_all: bool = False,
-    output: options.OutputFile = None,
+    output: str | None = None,
 ) -> int:
     """Show what client and server sent on one connection, in order. Many messages of one kind are
     one line.
@@ -30,6 +30,7 @@ def follow(
     Options:
     connection CONNECTION: The number of the connection, from 'dcpinspect connections'.
     is_all --all: Print a line for each message, even if a side sends many of one kind.
+    --output -o FILE: Write to this file, which appears when it is complete. - is standard output.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.output.export.formats import TEXT

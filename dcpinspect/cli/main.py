@@ -24,10 +24,10 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dcpinspect import __version__
 from dcpinspect.cli import terminal
-from dcpinspect.cli.choices import as_option, flat
+from dcpinspect.cli.choices import Choices, as_option, flat
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError, UsageError, memory_ended, reason
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import did_you_mean, escape, one_of
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Setting
@@ -240,31 +240,28 @@ def _built(function: Callable[..., int], name: str) -> TyperCommand:
     return command
 
 
+class _Look(Choices):
+    """The look of the output of every command."""
+
+    words = """
+    --color: When to use colours. auto means on a terminal only.
+    --ascii: Print ASCII characters only.
+    """
+    color: Annotated[Literal["auto", "always", "never"], {"callback": terminal.choose_color}] = (
+        "auto"
+    )
+    ascii_: Annotated[bool, {"callback": terminal.choose_ascii}] = False
+
+
 def _common() -> list[Any]:
     """Returns the options of every command for the look of its output."""
 
-    def common(
-        color: Annotated[
-            Literal["auto", "always", "never"],
-            as_option(
-                "--color",
-                "When to use colours. auto means on a terminal only.",
-                callback=terminal.choose_color,
-            ),
-        ] = "auto",
-        ascii_: Annotated[
-            bool,
-            as_option("--ascii", "Print ASCII characters only.", callback=terminal.choose_ascii),
-        ] = False,
-    ) -> None: ...
+    def common(_: _Look) -> int:
+        return 0
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command()(common)
-    parameters = [
-        parameter
-        for parameter in typer.main.get_command(app).params
-        if parameter.name in ("color", "ascii_")
-    ]
+    app.command()(flat(common)[0])
+    parameters = typer.main.get_command(app).params
     for parameter in parameters:
         parameter.expose_value = False
     return parameters
@@ -543,8 +540,7 @@ def _possible_values(kind: Any) -> str:
     """Describes the possible values of a type; empty for other types than numbers or choices."""
     choices = getattr(kind, "choices", ())
     if choices:
-        names = [str(getattr(choice, "value", choice)) for choice in choices]
-        return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        return one_of([str(getattr(choice, "value", choice)) for choice in choices])
     if not hasattr(kind, "min"):
         return ""
     number = "a number" if "float" in kind.name else "a whole number"

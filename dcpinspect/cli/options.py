@@ -24,7 +24,7 @@ from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.bounded import command_bound
 from dcpinspect.output.export.formats import FORMATS, Format
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import did_you_mean, escape, one_of
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.target import Target
@@ -126,38 +126,6 @@ if TYPE_CHECKING:
     FormatName = str
 else:
     FormatName = Literal[tuple(FORMATS)]
-OutputFile = Annotated[
-    str | None,
-    as_option(
-        "--output -o FILE",
-        "Write to this file, which appears when it is complete. - is standard output.",
-    ),
-]
-
-
-def choose_max_bytes(room: int | None) -> int | None:
-    """Applies ``--max-bytes``."""
-    command_bound.set(room)
-    return room
-
-
-MaxBytes = Annotated[
-    int | None,
-    as_option(
-        "--max-bytes N",
-        "For JSON, print no more than N bytes: whole records, and how many are left out on "
-        "standard error.",
-        min=1000,
-        callback=choose_max_bytes,
-    ),
-]
-CsvGuard = Annotated[
-    bool,
-    as_option(
-        "--csv-guard/--no-csv-guard",
-        "For CSV, put an apostrophe before a text that a spreadsheet would run as a formula.",
-    ),
-]
 VBuckets = Annotated[str | None, as_option("--vbucket LIST", "Only these vbuckets, as in 1,5-9.")]
 Connections = Annotated[
     str | None,
@@ -188,15 +156,6 @@ SaltFile = Annotated[
     ),
 ]
 Ascii = Annotated[bool, as_option("--ascii", "Draw with ASCII characters only.")]
-Width = Annotated[
-    int | None,
-    as_option(
-        "--width COLUMNS",
-        "For text, the width of lines. By default, it is the width of the terminal.",
-        min=20,
-        max=1000,
-    ),
-]
 
 
 class OutputFormat(Choices):
@@ -205,10 +164,13 @@ class OutputFormat(Choices):
     title = "The output"
     words = """
     format_name --format -f: The format. By default, the name of -o FILE chooses it, or it is text.
+    --output -o FILE: Write to this file, which appears when it is complete. - is standard output.
+    --max-bytes N: For JSON, print no more than N bytes: whole records, and how many are left out on
+        standard error.
     """
     format_name: Annotated[FormatName | None, {"show_default": False}] = None
-    output: OutputFile = None
-    max_bytes: MaxBytes = None
+    output: str | None = None
+    max_bytes: Annotated[int | None, {"min": 1000, "callback": command_bound.set}] = None
 
     def target(
         self, format_: Format, captures: Sequence[str], others: Sequence[str] = ()
@@ -227,7 +189,11 @@ class OutputFormat(Choices):
 class Output(OutputFormat):
     """The same for a result that may be CSV."""
 
-    csv_guard: CsvGuard = True
+    words = """
+    --csv-guard/--no-csv-guard: For CSV, put an apostrophe before a text that a spreadsheet would
+        run as a formula.
+    """
+    csv_guard: bool = True
 
 
 class Redaction(Choices):
@@ -599,17 +565,6 @@ class SparkSession(Choices):
         return settings
 
 
-CapturePoint = Annotated[
-    str | None,
-    as_option(
-        "--capture-point dir|stem|name:NAME",
-        "How files belong to one capture point. By default, by their directory (dir). stem "
-        "takes the name without its "
-        "number, and name:NAME takes all files.",
-    ),
-]
-
-
 def is_typed(context: typer.Context, parameter: str) -> bool:
     """Whether a parameter was given on the command line, not by the config file, whose defaults are
     ignored where they do not fit.
@@ -624,10 +579,8 @@ def refuse_unused(context: typer.Context, format_: Format) -> None:
         name = option.name or ""
         formats = [form.name for form in FORMATS.values() if name in form.options]
         if formats and format_.name not in formats:
-            one_of = " or ".join(filter(None, (", ".join(formats[:-1]), formats[-1])))
-            refuse_typed(
-                context, (name,), f"{format_} does not use it; it is for --format {one_of}"
-            )
+            users = one_of(formats)
+            refuse_typed(context, (name,), f"{format_} does not use it; it is for --format {users}")
 
 
 def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> None:

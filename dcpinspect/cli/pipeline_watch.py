@@ -45,11 +45,13 @@ class NewTables(Choices):
     title = "The tables"
     words = """
     --output -o OUT: Directory of the tables. What is in it is updated.
+    --capture-point dir|stem|name:NAME: How files belong to one capture point. By default, by their
+        directory (dir). stem takes the name without its number, and name:NAME takes all files.
     """
     output: str
     redaction: options.OutputRedaction = options.OutputRedaction()
     ports: options.Ports = options.Ports()
-    capture_point: options.CapturePoint = None
+    capture_point: str | None = None
 
     def run_options(self, captures: Sequence[str], **more: Any) -> Options:
         """Returns a run's options over these captures. ``more``: others. Raises UsageError."""

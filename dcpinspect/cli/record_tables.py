@@ -34,6 +34,7 @@ class TableChoices(Choices):
     --reverse: Put the greatest first, or without --sort the last row.
     -n --limit N: Stop after N rows, counted after the filters.
     --verbose -v: For text, print what does not fit the width of the terminal below each row.
+    --width COLUMNS: For text, the width of lines. By default, it is the width of the terminal.
     """
     filter_: Annotated[
         str | None, options.filter_option("rows", "connection = 2 and vbucket < 64")
@@ -43,7 +44,7 @@ class TableChoices(Choices):
     reverse: bool = False
     limit: Annotated[int | None, {"min": 0}] = None
     verbose: bool = False
-    width: options.Width = None
+    width: Annotated[int | None, {"min": 20, "max": 1000}] = None
 
     def view(
         self,

@@ -17,9 +17,10 @@ class Bound:
         self.left_out = 0
         """Number of records that were left out."""
 
-    def set(self, room: int | None) -> None:
-        """Begins a new output."""
+    def set(self, room: int | None) -> int | None:
+        """Begins a new output with ``room`` bytes, which it returns."""
         self.room, self.left_out = None if room is None else room - _FRAME, 0
+        return room
 
     def fitting(self, records: Sequence[bytes]) -> Sequence[bytes]:
         """Returns those of the next records that fit; none does after the first that does not."""
