@@ -20,7 +20,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.record_codes import FACT_WINDOW
-from dcpinspect.streams.renumbering import by_connection, renumbered_rows, without_repeats
+from dcpinspect.streams.renumbering import renumbered_rows, without_repeats
 from dcpinspect.streams.server_reports import Reports, ServerReport
 from dcpinspect.streams.session import (
     FAILOVER_LOGS,
@@ -116,17 +116,15 @@ class Conversation(Portable):
         ]
         for report_table, new_numbers in zip(renumbered_reports, connections, strict=True):
             report_table.connection = new_numbers[report_table.connection]
-        sessions = by_connection(
-            [
-                {n: _without_reports(session) for n, session in reading.sessions.items()}
-                for reading in readings
-            ],
-            connections,
-        )
+        sessions = {
+            int(new_numbers[number]): _without_reports(session)
+            for reading, new_numbers in zip(readings, connections, strict=True)
+            for number, session in reading.sessions.items()
+        }
         conversation = cls()
         conversation.__setstate__(
             {
-                "sessions": sessions,
+                "sessions": dict(sorted(sessions.items())),
                 "filters": filters,
                 "logs": logs,
                 "reports": Reports.joined(renumbered_reports),

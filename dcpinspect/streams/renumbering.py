@@ -7,7 +7,7 @@ that began them; streams and other records are in order of the row that brought 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy.typing as npt
 from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.structs import Struct, StructRows
 
-T = TypeVar("T")
 RecordRows = TypeVar("RecordRows", bound=StructRows[Any])
 
 
@@ -49,25 +48,6 @@ def _renumber(
             _renumber(field.struct, array[name], numbers)
         elif field.of in numbers:
             array[name] = renumbered(array[name], numbers[field.of])
-
-
-def by_connection(
-    mappings: Iterable[Mapping[int, T]], connections: Sequence[IntArray]
-) -> dict[int, T]:
-    """Joins what is known of each connection, in order of the new numbers; ``connections``: by
-    part, the new number by old number.
-    """
-    pairs = zip(mappings, connections, strict=True)
-    return dict(
-        sorted(
-            (
-                (int(new_numbers[number]), value)
-                for mapping, new_numbers in pairs
-                for number, value in mapping.items()
-            ),
-            key=lambda item: item[0],
-        )
-    )
 
 
 def in_order(keys: Sequence[IntArray]) -> list[IntArray]:

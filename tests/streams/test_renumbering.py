@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.streams.renumbering import by_connection, in_order, renumbered, without_repeats
+from dcpinspect.streams.renumbering import in_order, renumbered, without_repeats
 
 
 def numbers(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -30,8 +30,3 @@ def test_places_are_in_order_of_keys_and_equal_keys_keep_their_order() -> None:
 def test_what_several_have_is_there_once() -> None:
     found, of = without_repeats([[b"a", b"b"], [], [b"b", b"c"]])
     assert (found, [one.tolist() for one in of]) == ([b"a", b"b", b"c"], [[0, 1], [], [1, 2]])
-
-
-def test_what_is_known_by_connection_is_in_order_of_the_new_numbers() -> None:
-    found = by_connection([{2: "b", 1: "d"}, {1: "a"}], [numbers(0, 4, 2), numbers(0, 1)])
-    assert list(found.items()) == [(1, "a"), (2, "b"), (4, "d")]
