@@ -13,7 +13,7 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
 from dcpinspect.findings.collector import REFUSED_BY_CONSUMER, Collector
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.explains import ANSWERED, MALFORMED, OWNS, SILENCES, SILENCES_OF_CONNECTION
+from dcpinspect.findings.explains import ANSWERED, MALFORMED, RELATIONS
 from dcpinspect.findings.finding import Candidates, Finding, Occurrence, Wanted
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.recommended import Verdict
@@ -68,7 +68,7 @@ class Checker(Portable):
         self._told = frozenset(rules)
         """Ids of the rules whose findings are wanted."""
         rule_names = {*self._told}
-        if any(REFUSED_BY_CONSUMER in OWNS.get(rule, ()) for rule in rule_names):
+        if any(REFUSED_BY_CONSUMER in RELATIONS.owns.get(rule, ()) for rule in rule_names):
             rule_names.add(REFUSED_BY_CONSUMER)  # what it finds changes what they say
         self._with_keys = with_keys
         self._vbucket = vbucket
@@ -79,7 +79,7 @@ class Checker(Portable):
         self._with_rows = with_rows
         self._follow(tracker)
         self._facts = SessionFacts()
-        self._collector = Collector(self._rules, OWNS, keeps_rows=with_rows)
+        self._collector = Collector(self._rules, RELATIONS, keeps_rows=with_rows)
         self._watchers: dict[str, Watcher] = {
             rule_set.name: rule_set.watcher()
             for rule_set in self._sets
@@ -127,7 +127,7 @@ class Checker(Portable):
         """
         checker = cls(tracker, readings[0]._told, with_keys=readings[0]._with_keys)
         checker._collector = Collector.joined(
-            checker._rules, OWNS, [reading._collector for reading in readings], connections
+            checker._rules, RELATIONS, [reading._collector for reading in readings], connections
         )
         for name, watcher in checker._watchers.items():
             checker._watchers[name] = watcher.joined(
@@ -245,8 +245,6 @@ class Checker(Portable):
             return outcomes.judged(case)
 
         unnamed = collector.findings(
-            SILENCES,
-            SILENCES_OF_CONNECTION,
             apart=apart,
             judged=judged,
             is_wanted=is_wanted,
@@ -261,9 +259,7 @@ class Checker(Portable):
         """
         context, collector = self._context_and_occurrences(links, coverage, is_whole=True)
         outcomes = Outcomes(context, self._past)
-        cases = collector.cases(
-            SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged, told=self._told
-        )
+        cases = collector.cases(judged=outcomes.judged, told=self._told)
         links_and_sessions = (
             (link, context.session(link.number)) for link in links if link.number in connections
         )
@@ -291,7 +287,7 @@ class Checker(Portable):
         _, collector = self._context_and_occurrences(
             [link for link in links if link.number not in connections], coverage, is_whole=True
         )
-        self._collector.found_again(collector, SILENCES, SILENCES_OF_CONNECTION)
+        self._collector.found_again(collector)
 
     def _context_and_occurrences(
         self, links: list[TcpConnection], coverage: Coverage, *, is_whole: bool
@@ -325,7 +321,7 @@ class Checker(Portable):
         collector = self._collector.copy()
         for watcher in self._watchers.values():
             watcher.reconsider(context, collector)
-        faulty = collector.offenders(SILENCES)
+        faulty = collector.offenders()
         for occurrence in self._occurrences(
             ReadingEnd(
                 context,

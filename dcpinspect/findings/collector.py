@@ -16,7 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -79,24 +80,33 @@ def place_of(batch: MessageBatch, index: int) -> MessagePlace:
     )
 
 
+class Relations(NamedTuple):
+    """For each rule, what others have to do with what it finds."""
+
+    owns: Mapping[str, Collection[str]] = MappingProxyType({})
+    """Rules whose findings are its effects."""
+    silences: Mapping[str, Collection[str]] = MappingProxyType({})
+    """Rules that have nothing to add about a message that it speaks of."""
+    of_connection: Mapping[str, Collection[str]] = MappingProxyType({})
+    """Rules that have nothing to add about its connection in the time that it speaks of."""
+
+
 class Collector(Portable):
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
     def __init__(
         self,
         rules: Mapping[str, Rule],
-        owns: Mapping[str, Collection[str]] | None = None,
+        relations: Relations = Relations(),  # noqa: B008 - none
         *,
         keeps_rows: bool = False,
     ) -> None:
-        """``rules``: the rules that are wanted; occurrences of other rules are dropped. ``owns``:
-        for each rule, the rules whose findings are its effects.
-
+        """``rules``: the rules that are wanted; occurrences of other rules are dropped.
         ``keeps_rows``: findings get the rows of all messages that show them.
         """
         self._rules = rules
         self._keeps_rows = keeps_rows
-        self._owns = owns or {}
+        self._relations = relations
         self._heaps: dict[_HeapKey, Heap] = {}
         self._apart: Counter[tuple[object, ...]] = Counter()
         """Number of heaps for different vbuckets, by rule, severity, cause and connection."""
@@ -112,7 +122,7 @@ class Collector(Portable):
         """Adds one occurrence."""
         if occurrence.rule not in self._rules:
             return
-        for effect in self._owns.get(occurrence.rule, ()):
+        for effect in self._relations.owns.get(occurrence.rule, ()):
             for stream in occurrence.explains:
                 self._causes.setdefault((effect, stream), occurrence.key)
         cause = self._cause(occurrence)
@@ -133,13 +143,13 @@ class Collector(Portable):
             self.explained[occurrence.closes] = cause or occurrence.key
 
     def _cause(self, occurrence: Occurrence) -> FindingKey | None:
-        """Returns the key of what an occurrence is an effect of, by the table ``OWNS``. Nothing is
+        """Returns the key of what an occurrence is an effect of, by ``Relations.owns``. Nothing is
         an effect of something milder.
         """
         cause = occurrence.effect_of
         if cause is None and occurrence.stream is not None:
             cause = self._causes.get((occurrence.rule, occurrence.stream))
-        if cause is None or occurrence.rule not in self._owns.get(cause[0], ()):
+        if cause is None or occurrence.rule not in self._relations.owns.get(cause[0], ()):
             return None
         return (
             cause if SEVERITIES.index(cause[1]) <= SEVERITIES.index(occurrence.severity) else None
@@ -312,7 +322,7 @@ class Collector(Portable):
     def joined(
         cls,
         rules: Mapping[str, Rule],
-        owns: Mapping[str, Collection[str]],
+        relations: Relations,
         readings: Sequence[Collector],
         connections: Sequence[RowNumbers],
     ) -> Self:
@@ -320,7 +330,7 @@ class Collector(Portable):
 
         ``connections``: for each reading, the new numbers of its connections.
         """
-        collector = cls(rules, owns)
+        collector = cls(rules, relations)
         for reading, new_numbers in zip(readings, connections, strict=True):
             for (
                 rule,
@@ -355,18 +365,13 @@ class Collector(Portable):
         for key, heap in other_collector._heaps.items():
             self._heaps[key] = Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
-    def found_again(
-        self,
-        later_collector: Collector,
-        silences: Mapping[str, Collection[str]],
-        of_connection: Mapping[str, Collection[str]],
-    ) -> None:
+    def found_again(self, later_collector: Collector) -> None:
         """Subtracts what is still found from what is kept of connections that have left, so that
         nothing counts twice.
 
         ``later_collector``: what is found once the connections have left.
         """
-        for heap in later_collector._heard(silences, of_connection):
+        for heap in later_collector._heard():
             key = heap.key
             if key in self._past:
                 old, case = self._past.pop(key)
@@ -384,7 +389,7 @@ class Collector(Portable):
 
     def only(self, rules: Mapping[str, Rule]) -> Collector:
         """Returns a copy with only these rules that can go on by itself."""
-        collector = Collector(rules, self._owns, keeps_rows=self._keeps_rows)
+        collector = Collector(rules, self._relations, keeps_rows=self._keeps_rows)
         collector._heaps = {
             key: replace(
                 heap,
@@ -522,7 +527,7 @@ class Collector(Portable):
             or (cause or key[2]) != key[2]
         }
 
-    def offenders(self, silences: Mapping[str, Collection[str]]) -> dict[int, FindingKey]:
+    def offenders(self) -> dict[int, FindingKey]:
         """Returns the rows of messages in which something worse than a note was found, each with
         the key of what no other rule silences.
         """
@@ -533,9 +538,8 @@ class Collector(Portable):
                 if heap.first.severity != "note"
                 else ()
             ):
-                if row not in offender_keys or offender_keys[row][0] in silences.get(
-                    heap.first.rule, ()
-                ):
+                silent = self._relations.silences.get(heap.first.rule, ())
+                if row not in offender_keys or offender_keys[row][0] in silent:
                     offender_keys[row] = heap.first.key
         return offender_keys
 
@@ -551,8 +555,6 @@ class Collector(Portable):
 
     def findings(
         self,
-        silences: Mapping[str, Collection[str]],
-        of_connection: Mapping[str, Collection[str]] | None = None,
         *,
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
@@ -563,14 +565,11 @@ class Collector(Portable):
         does not go on, other costs, refusals, and what costs nobody; then in order of the first
         message that shows it.
 
-        ``silences``: for each rule, rules that have nothing to add about a message that it speaks
-        of. ``of_connection``: for each rule, rules that have nothing to add about its connection in
-        the time that it speaks of. ``apart``: each vbucket of each connection gets a finding of its
-        own. ``judged``: returns a case with what the messages around it tell; None if the case is
-        not sure. ``is_wanted``: cases that are told; None: all. ``told``: rules whose
-        cases are; None: all.
+        ``apart``: each vbucket of each connection gets a finding of its own. ``judged``: returns a
+        case with what the messages around it tell; None if the case is not sure. ``is_wanted``:
+        cases that are told; None: all. ``told``: rules whose cases are; None: all.
         """
-        heard = self.cases(silences, of_connection, judged=judged, told=told)
+        heard = self.cases(judged=judged, told=told)
         if is_wanted is not None:
             heard = _wanted_cases(heard, is_wanted)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
@@ -616,8 +615,6 @@ class Collector(Portable):
 
     def cases(
         self,
-        silences: Mapping[str, Collection[str]],
-        of_connection: Mapping[str, Collection[str]] | None = None,
         *,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
         told: Collection[str] | None = None,
@@ -625,10 +622,9 @@ class Collector(Portable):
         """Returns the cases of each vbucket and connection. Cases on connections that have left are
         included unless they are found again. The parameters are as in ``findings``.
         """
-        heard = self._heard(silences, of_connection or {})
         past = dict(self._past)
         now = []
-        for heap in heard:
+        for heap in self._heard():
             merged, before = heap, past.pop(heap.key, None)
             if before is not None:
                 old, case = before
@@ -703,14 +699,12 @@ class Collector(Portable):
                 spans[key[3]] += heap.times
         return spans
 
-    def _heard(
-        self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]
-    ) -> list[Heap]:
+    def _heard(self) -> list[Heap]:
         """Returns the heaps without the occurrences that a more specific rule silences."""
         spoken: dict[str, set[int]] = {}
         speakers: dict[str, list[Heap]] = {}
         for heap in self._heaps.values():
-            for silent in silences.get(heap.first.rule, ()):
+            for silent in self._relations.silences.get(heap.first.rule, ()):
                 spoken.setdefault(silent, set()).update(
                     occurrence.places[0].row for occurrence in heap.shown if occurrence.places
                 )
@@ -721,7 +715,7 @@ class Collector(Portable):
         }
         quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for heap in self._heaps.values():
-            for silent in of_connection.get(heap.first.rule, ()):
+            for silent in self._relations.of_connection.get(heap.first.rule, ()):
                 quiet.setdefault((silent, heap.first.connection), []).extend(heap.times)
         heard = []
         for heap in self._heaps.values():

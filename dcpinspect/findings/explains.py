@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 
 from dcpinspect.findings import wire_rules
 from dcpinspect.findings.closing import CLOSES
+from dcpinspect.findings.collector import Relations
 from dcpinspect.findings.registry import RULES
 from dcpinspect.text import words_of
 
@@ -101,3 +102,5 @@ OWNS: Mapping[str, Collection[str]] = {
     "connection-reuse-inferred": ("mid-stream-start",),
 }
 """For each rule, the rules whose findings may be its effects."""
+
+RELATIONS = Relations(OWNS, SILENCES, SILENCES_OF_CONNECTION)

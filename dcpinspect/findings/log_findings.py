@@ -32,5 +32,5 @@ def findings_alone(
 
     return [
         replace(item, who=who_alone(item), next=RULES[item.rule].worded(item.next, 1))
-        for item in collector.findings({}, judged=judged, is_wanted=is_wanted)
+        for item in collector.findings(judged=judged, is_wanted=is_wanted)
     ]

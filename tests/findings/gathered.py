@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.collector import Collector, Relations
 from dcpinspect.findings.finding import Finding, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
@@ -30,8 +30,8 @@ def once(
     )
 
 
-def collected(*occurrences: Occurrence) -> Collector:
-    collector = Collector(RULES)
+def collected(*occurrences: Occurrence, relations: Relations = Relations()) -> Collector:  # noqa: B008 - none
+    collector = Collector(RULES, relations)
     for one in occurrences:
         collector.add(one)
     return collector
@@ -53,5 +53,5 @@ def several(*messages: str, shared: str | None = None) -> Finding:
                 severity="warning",
             )
         )
-    (found,) = collector.findings({})
+    (found,) = collector.findings()
     return found

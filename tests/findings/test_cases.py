@@ -27,7 +27,7 @@ def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(
 ) -> None:
     (found,) = collected(
         *(once("broad", row, next_=one) for row, one in enumerate(advice, 1))
-    ).findings({})
+    ).findings()
     assert (found.next, found.count) == (expected, len(advice))
 
 
@@ -36,17 +36,17 @@ def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
     collector = Collector({"broad": rule})
     for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
         collector.add(once("broad", row, vbucket, next_=what))
-    (found,) = collector.findings({})
+    (found,) = collector.findings()
     assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8, row 2: do b"
 
 
 def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> (
     None
 ):
-    (found,) = collected(*(once("broad", row, row % 2) for row in range(1, 21))).findings({})
+    (found,) = collected(*(once("broad", row, row % 2) for row in range(1, 21))).findings()
     assert ([one.row for one in found.places], found.left_out) == ([1, 3, 5, 19, 2, 4, 6, 20], 12)
     assert [case.left_out for case in found.cases] == [6, 6]
-    (found,) = collected(*(once("broad", row, row % 20) for row in range(1, 41))).findings({})
+    (found,) = collected(*(once("broad", row, row % 20) for row in range(1, 41))).findings()
     assert [one.row for one in found.places] == [1, 21, 2, 22, 3, 23, 4, 24, *range(5, 21)]
     assert found.left_out == 16
 
@@ -113,7 +113,7 @@ def test_numbers_that_count_something_are_added_up() -> None:
         (3, "6 bytes in 8 holes"),
     ):
         collector.add(replace(once("broad", connection), connection=connection, message=what))
-    (found,) = collector.findings({})
+    (found,) = collector.findings()
     assert found.what == "12 bytes in 10 holes"
     assert [case.message for case in found.cases] == [
         "1 byte in 1 hole",
@@ -148,7 +148,7 @@ def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_wh
     collector = Collector({"broad": rule})
     for row, connection, what in ((1, 1, "do a"), (2, 2, "do b")):
         collector.add(replace(once("broad", row, 7, next_=what), connection=connection))
-    (found,) = collector.findings({})
+    (found,) = collector.findings()
     assert found.next == "vb 7, connection 1: do a; vb 7, connection 2: do b"
 
 
@@ -185,5 +185,5 @@ def test_it_names_no_vbucket_of_a_connection_twice(
                 message="it stands still",
             )
         )
-    (found,) = collector.findings({})
+    (found,) = collector.findings()
     assert found.next == expected

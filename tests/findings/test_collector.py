@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.findings import collector as module
-from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.collector import Collector, Relations
 from dcpinspect.findings.finding import Candidates, Finding, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
@@ -23,18 +23,21 @@ from tests.peers.script import Stream
 from tests.streams.told import opened, packets
 from tests.tables import build
 
+OWNS = {"broad": ("narrow",)}
+SILENT = Relations(silences={"narrow": ("broad",)})
+
 
 def test_causes_are_told_apart_and_vbuckets_are_not() -> None:
     found = collected(
         once("broad", 1), once("broad", 2, cause="x"), once("broad", 3, 8), once("broad", 4, None)
-    ).findings({})
+    ).findings()
     assert [(one.cause, one.vbuckets) for one in found] == [(None, (7, 8)), ("x", (7,)), (None, ())]
 
 
 def test_what_is_worse_is_another_finding() -> None:
     found = collected(
         once("broad", 1, severity="note"), once("broad", 2), once("broad", 3, severity="note")
-    ).findings({})
+    ).findings()
     assert [(one.severity, [each.row for each in one.places], one.count) for one in found] == [
         ("warning", [2], 1),
         ("note", [1, 3], 2),
@@ -43,14 +46,12 @@ def test_what_is_worse_is_another_finding() -> None:
 
 def test_advice_for_what_another_rule_speaks_of_is_not_given() -> None:
     told = (once("broad", 1, next_="do a"), once("broad", 2, next_="do b"), once("narrow", 2))
-    found = [
-        one for one in collected(*told).findings({"narrow": ("broad",)}) if one.rule == "broad"
-    ]
+    found = [one for one in collected(*told, relations=SILENT).findings() if one.rule == "broad"]
     assert [one.next for one in found] == ["do a"]
 
 
 def test_several_vbuckets_are_one() -> None:
-    (found,) = collected(*(once("broad", row, row) for row in (1, 2, 3, 9))).findings({})
+    (found,) = collected(*(once("broad", row, row) for row in (1, 2, 3, 9))).findings()
     assert [(case.vbuckets, case.message, case.count) for case in found.cases] == [
         ((row,), f"at {row}", 1) for row in (1, 2, 3, 9)
     ]
@@ -69,7 +70,7 @@ def test_what_is_worded_in_another_way_is_another_finding() -> None:
             for row, said in ((1, "full 5"), (2, "empty 5"))
         )
     )
-    assert [one.message for one in collector.findings({})] == ["full 5", "empty 5"]
+    assert [one.message for one in collector.findings()] == ["full 5", "empty 5"]
 
 
 def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
@@ -79,8 +80,9 @@ def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
         once("narrow", 2),
         once("broad", 3, 8),
         once("narrow", 3, 8),
+        relations=SILENT,
     )
-    found = collector.findings({"narrow": ("broad",)})
+    found = collector.findings()
     assert [(one.rule, [each.row for each in one.places], one.count) for one in found] == [
         ("broad", [1], 1),
         ("narrow", [2, 3], 2),
@@ -89,9 +91,11 @@ def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
 
 def test_a_finding_says_what_the_first_of_its_messages_shows_that_is_left() -> None:
     collector = collected(
-        *(replace(once("broad", row), seqnos=(row,)) for row in (1, 2, 3)), once("narrow", 1)
+        *(replace(once("broad", row), seqnos=(row,)) for row in (1, 2, 3)),
+        once("narrow", 1),
+        relations=SILENT,
     )
-    narrow, broad = collector.findings({"narrow": ("broad",)})
+    narrow, broad = collector.findings()
     assert (narrow.message, broad.message, broad.seqnos, [each.row for each in broad.places]) == (
         "at 1",
         "at 2",
@@ -101,14 +105,14 @@ def test_a_finding_says_what_the_first_of_its_messages_shows_that_is_left() -> N
 
 
 def test_rules_that_nobody_asked_for_are_dropped() -> None:
-    assert collected(once("other", 1)).findings({}) == []
+    assert collected(once("other", 1)).findings() == []
 
 
 def test_a_copy_goes_on_by_itself() -> None:
     collector = collected(once("broad", 1))
     other = collector.copy()
     other.add(once("broad", 2))
-    assert [one.count for one in (*collector.findings({}), *other.findings({}))] == [1, 2]
+    assert [one.count for one in (*collector.findings(), *other.findings())] == [1, 2]
 
 
 def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> None:
@@ -130,10 +134,10 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
         )
 
     def heard(*occurrences: Occurrence) -> list[tuple[str, tuple[int, ...]]]:
-        collector = Collector(rules)
+        collector = Collector(rules, Relations(of_connection={"cause": ("effect",)}))
         for occurrence in occurrences:
             collector.add(occurrence)
-        found = collector.findings({}, {"cause": ("effect",)})
+        found = collector.findings()
         return [(one.rule, one.connections) for one in found if one.rule == "effect"]
 
     cause = told("cause", 1, 10, 20)
@@ -176,7 +180,7 @@ def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_eac
                 severity="warning",
             )
         )
-    (one,) = collector.findings({})
+    (one,) = collector.findings()
     assert one.message == f"told on {count} vbuckets at once: 7–{6 + count}"
     assert (one.next, one.vbuckets) == (expected, tuple(range(7, 7 + count)))
 
@@ -190,7 +194,7 @@ def test_what_one_rule_found_of_two_severities_in_a_batch_is_two_findings() -> N
     collector.add_batch(batch, [mild, bad])
     found = [
         (one.severity, one.message, one.count, [place.row for place in one.places])
-        for one in collector.findings({})
+        for one in collector.findings()
     ]
     assert found == [("error", "bad 0", 4, [1, 2, 3, 4]), ("warning", "mild 1", 2, [2, 4])]
 
@@ -203,7 +207,7 @@ def test_what_is_wrong_with_a_message_is_said_by_severity() -> None:
         Candidates(rule, np.zeros(1, np.int64), severity=severity) for severity in severities
     ]
     collector.add_batch(build.batch(encode("dcp_noop", frames=[(9, b"x"), (0, b"y")])), several)
-    assert [one.message for one in collector.findings({})] == [
+    assert [one.message for one in collector.findings()] == [
         "barrier of 1 bytes",
         "framing extras with the unknown id 9",
     ]
@@ -219,7 +223,7 @@ def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
         for which, rows in several
     )
     collector.add_batch(batch, found)
-    (one,) = collector.findings({})
+    (one,) = collector.findings()
     assert (one.message, one.count, [place.row for place in one.places]) == (
         "early 0",
         4,
@@ -231,8 +235,8 @@ def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
 # --------------------------------------------------------------------------------------------------
 
 
-def keeping(*occurrences: Occurrence) -> Collector:
-    collector = Collector(RULES, keeps_rows=True)
+def keeping(*occurrences: Occurrence, relations: Relations = Relations()) -> Collector:  # noqa: B008 - none
+    collector = Collector(RULES, relations, keeps_rows=True)
     for one in occurrences:
         collector.add(one)
     return collector
@@ -242,7 +246,7 @@ def test_the_rows_of_all_are_kept_for_who_wants_them() -> None:
     occurrences = [
         once("broad", row, vbucket) for vbucket in (8, 7) for row in range(vbucket, 1000, 10)
     ]
-    (found,), (without,) = keeping(*occurrences).findings({}), collected(*occurrences).findings({})
+    (found,), (without,) = keeping(*occurrences).findings(), collected(*occurrences).findings()
     assert found == without
     assert found.rows.tolist() == sorted([*range(7, 1000, 10), *range(8, 1000, 10)])
     assert [case.rows[0] for case in found.cases] == [7, 8]
@@ -259,7 +263,7 @@ def test_the_rows_of_all_are_kept_of_what_is_found_in_bulk() -> None:
     for collector in (Collector(RULES, keeps_rows=True), Collector(RULES)):
         for _ in range(3):
             collector.add_batch(batch, [Candidates("broad", every, lambda _: "bad")])
-        both += collector.copy().findings({})
+        both += collector.copy().findings()
     with_rows, without = both
     assert with_rows == without
     assert with_rows.rows.tolist() == batch.row.tolist()
@@ -267,15 +271,17 @@ def test_the_rows_of_all_are_kept_of_what_is_found_in_bulk() -> None:
 
 def test_an_occurrence_may_name_more_rows_than_it_has_places() -> None:
     one = replace(once("broad", 3, None), vbuckets=(1, 2, 3), rows=[3, 5, 9])
-    (found,) = keeping(one).findings({})
+    (found,) = keeping(one).findings()
     assert (found.rows.tolist(), found.left_out) == ([3, 5, 9], 2)
 
 
 def test_rows_of_which_another_rule_speaks_are_not_told_again() -> None:
     rows = range(1, 20)
     (narrow, broad) = keeping(
-        *(once("narrow", row) for row in rows if row % 2), *(once("broad", row) for row in rows)
-    ).findings({"narrow": ("broad",)})
+        *(once("narrow", row) for row in rows if row % 2),
+        *(once("broad", row) for row in rows),
+        relations=SILENT,
+    ).findings()
     assert (narrow.rule, narrow.rows.tolist()) == ("narrow", list(range(1, 20, 2)))
     assert broad.rows.tolist() == list(range(2, 20, 2))
 
@@ -283,7 +289,7 @@ def test_rows_of_which_another_rule_speaks_are_not_told_again() -> None:
 def test_doubtful_rows_are_dropped() -> None:
     collector = keeping(*(once("broad", row) for row in range(1, 20)))
     collector.doubt({"broad"}, {1: [(4, 8), (10, 18)]})
-    (found,) = collector.findings({})
+    (found,) = collector.findings()
     assert found.rows.tolist() == [1, 2, 3, 4, 8, 9, 10, 18, 19]
 
 
@@ -298,24 +304,20 @@ def test_of_too_many_rows_the_rule_with_the_most_forgets_the_earliest(
         *(once("narrow", row) for row in range(1, 41)),
     )
     collector.add_batch(batch, [])
-    broad, narrow = sorted(collector.findings({}), key=lambda one: one.rule)
+    broad, narrow = sorted(collector.findings(), key=lambda one: one.rule)
     assert narrow.rows.tolist() == list(range(1, 41))
     assert len(broad.rows) <= 60
     assert broad.rows.min() > 200
     assert broad.count == 300
 
 
-OWNS = {"broad": ("narrow",)}
-
-
 def owned(*occurrences: Occurrence, apart: bool = False) -> list[tuple[str, int, bool]]:
     """Rule, count, and whether it is an effect."""
-    collector = Collector(RULES, OWNS)
+    collector = Collector(RULES, Relations(OWNS))
     for one in occurrences:
         collector.add(one)
     return [
-        (one.rule, one.count, one.effect_of is not None)
-        for one in collector.findings({}, apart=apart)
+        (one.rule, one.count, one.effect_of is not None) for one in collector.findings(apart=apart)
     ]
 
 
@@ -370,14 +372,14 @@ def test_what_is_worse_is_no_effect() -> None:
 def test_who_is_asked_for_a_case_gets_its_effects_and_leaves_a_cause_with_them() -> None:
     cause = of_stream("broad", 1, vbucket=8)
     effect = of_stream("narrow", 2, effect_of=cause.key)
-    collector = Collector(RULES, OWNS)
+    collector = Collector(RULES, Relations(OWNS))
     for one in (cause, effect, of_stream("broad", 3, vbucket=9)):
         collector.add(one)
 
     def is_wanted(case: Finding, effects: Sequence[Finding]) -> bool:
         return any(7 in one.vbuckets for one in (case, *effects))
 
-    findings = collector.findings({}, is_wanted=is_wanted)
+    findings = collector.findings(is_wanted=is_wanted)
     assert [(one.rule, one.vbuckets) for one in findings] == [("broad", (8,)), ("narrow", (7,))]
     assert findings[1].effect_of == findings[0].id
 
@@ -392,12 +394,12 @@ def test_effects_of_one_finding_are_one_finding() -> None:
 
 def test_an_effect_of_what_was_silenced_stands_for_itself() -> None:
     cause = of_stream("broad", 1)
-    collector = Collector(RULES, OWNS)
+    collector = Collector(RULES, SILENT._replace(owns=OWNS))
     for one in (cause, of_stream("narrow", 1), of_stream("narrow", 2, effect_of=cause.key)):
         collector.add(one)
-    assert [
-        (one.rule, one.effect_of, one.count) for one in collector.findings({"narrow": ("broad",)})
-    ] == [("narrow", None, 2)]
+    assert [(one.rule, one.effect_of, one.count) for one in collector.findings()] == [
+        ("narrow", None, 2)
+    ]
 
 
 def test_of_too_many_vbuckets_those_that_come_late_are_told_together(
@@ -406,7 +408,7 @@ def test_of_too_many_vbuckets_those_that_come_late_are_told_together(
     monkeypatch.setattr("dcpinspect.findings.collector.MOST_APART", 10)
     one = collected(*(once("narrow", row, row) for row in range(100)))
     assert len(one._heaps) == 11
-    found = one.findings({})
+    found = one.findings()
     assert sum(finding.count for finding in found) == 100
     assert {vbucket for finding in found for vbucket in finding.vbuckets} == set(range(10))
 
@@ -419,14 +421,14 @@ def test_reasons_of_a_vbucket_are_cases_of_their_own_as_far_as_there_is_room(
         replace(once("narrow", row, 7), reason=reason, shared=reason)
         for row, reason in enumerate("abab")
     ]
-    found = collected(*two).findings({})
+    found = collected(*two).findings()
     rows = [[place.row for place in one.places] for one in found]
     assert (rows, [one.count for one in found]) == ([[0, 2], [1, 3]], [2, 2])
-    (one,) = collected(*(replace(each, shared="refused") for each in two)).findings({})
+    (one,) = collected(*(replace(each, shared="refused") for each in two)).findings()
     assert (one.message, one.count, len(one.cases)) == ("refused on vb 7 in 0.002 ms", 4, 2)
     many = collected(*(replace(once("narrow", row, 7), reason=str(row)) for row in range(100)))
     assert len(many._heaps) == 11
-    assert sum(finding.count for finding in many.findings({})) == 100
+    assert sum(finding.count for finding in many.findings()) == 100
 
 
 def crowd(sizes: list[int]) -> Collector:
@@ -461,9 +463,9 @@ def test_those_that_come_late_are_counted_in_bulk_whatever_the_batches(
         add(collector, one)
 
     monkeypatch.setattr(Collector, "add", counted)
-    found = crowd([]).findings({})
+    found = crowd([]).findings()
     assert [(one.vbuckets, one.count) for one in found] == [(tuple(range(51, 61)), 30), ((), 150)]
     assert len(added) == 10 * 3 + 4
     assert [place.row for place in found[1].places] == [35, 36, 37, 184]
-    assert crowd([7] * 100).findings({}) == found
+    assert crowd([7] * 100).findings() == found
     assert [len(one.rows) for one in found] == [30, 150]

@@ -11,7 +11,7 @@ from tests.findings.gathered import collected, once
 
 
 def test_the_first_three_and_the_last_are_kept() -> None:
-    (found,) = collected(*(once("broad", row) for row in range(1, 101))).findings({})
+    (found,) = collected(*(once("broad", row) for row in range(1, 101))).findings()
     assert ([one.row for one in found.places], found.count, found.message) == (
         [1, 2, 3, 100],
         100,
@@ -23,11 +23,11 @@ def test_the_first_three_and_the_last_are_kept() -> None:
 def test_a_case_begins_with_its_offender_not_with_older_evidence() -> None:
     late = once("broad", 5)
     shown = replace(late, places=(*late.places, *once("broad", 1).places))
-    (found,) = collected(shown).findings({})
+    (found,) = collected(shown).findings()
     assert (found.first_time_ns, found.last_time_ns) == (5_000, 5_000)
-    (found,) = collected(replace(late, time_ns=2_000)).findings({})
+    (found,) = collected(replace(late, time_ns=2_000)).findings()
     assert (found.first_time_ns, found.last_time_ns) == (2_000, 5_000)
-    (found,) = collected(replace(late, time_ns=9_000)).findings({})
+    (found,) = collected(replace(late, time_ns=9_000)).findings()
     assert (found.first_time_ns, found.last_time_ns) == (9_000, 9_000)
 
 
