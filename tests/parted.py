@@ -17,7 +17,6 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_findings
-from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.joining import (
     SET_APART,
@@ -221,7 +220,7 @@ def named(known: MergedReading) -> dict[str, Records]:
     if known.checker is None:
         return known.tables.by_name
     clients = known.checker.clients(known.links)
-    return with_findings(known.tables.by_name, findings(known), RULES, clients, known.files)
+    return with_findings(known.tables.by_name, findings(known), clients, known.files)
 
 
 def everything(found: Joined | MergedReading | Reading) -> dict[str, Any]:

@@ -405,7 +405,6 @@ def _with_effects_below(checked: CheckedCaptures) -> Records:
     advice.
     """
     from dcpinspect.findings.finding_records import finding_records
-    from dcpinspect.findings.registry import RULES
     from dcpinspect.output.render.verdict import with_their_effects
 
     causes, effects = with_their_effects(checked.findings)
@@ -416,7 +415,7 @@ def _with_effects_below(checked: CheckedCaptures) -> Records:
         rules += [cause.rule, *(f"  {effect.rule}" for effect in own_effects)]
         advice += [cause.next or None, *(f"as for {cause.rule} above" for _ in own_effects)]
     files = () if checked.reading is None else checked.reading.files
-    records = finding_records(in_order, RULES, files)
+    records = finding_records(in_order, files)
     return records.with_column("rule", rules).with_column("next", advice)
 
 
@@ -432,7 +431,6 @@ def report_of(
     their causes, and everything else.
     """
     from dcpinspect.findings.finding_records import finding_records
-    from dcpinspect.findings.registry import RULES
     from dcpinspect.output.render.finding_text import (
         SCREEN,
         lint_lines,
@@ -476,5 +474,5 @@ def report_of(
 
     return ReportFormat(
         lines=lines,
-        records=lambda: finding_records(findings, RULES, files),
+        records=lambda: finding_records(findings, files),
     )

@@ -160,12 +160,11 @@ class Choosing:
         """Returns the findings that match the filter, at most ``limit``, with their effects."""
         if self.filter is not None:
             from dcpinspect.findings.finding_records import finding_records
-            from dcpinspect.findings.registry import RULES
             from dcpinspect.tables.record_rows import RecordSelection
 
             kept_ids = set(
                 RecordSelection(filter=self.filter)
-                .matching(finding_records(findings, RULES, files))
+                .matching(finding_records(findings, files))
                 .values("id")
             )
             findings = [finding for finding in findings if finding.id in kept_ids]

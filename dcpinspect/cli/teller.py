@@ -425,9 +425,8 @@ def _findings(
 
 def _records(files: Sequence[str], findings: Sequence[Finding]) -> list[dict[str, Any]]:
     from dcpinspect.findings.finding_records import finding_records
-    from dcpinspect.findings.registry import RULES
 
-    return finding_records(findings, RULES, files).records()
+    return finding_records(findings, files).records()
 
 
 def _first_ns(reading: CheckedReading, finding: Finding) -> int:

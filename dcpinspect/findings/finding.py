@@ -228,9 +228,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Returns what ``dcpinspect check --format json`` prints of it, as Python objects."""
         from dcpinspect.findings.finding_records import finding_records  # deferred: it needs NumPy
-        from dcpinspect.findings.registry import RULES
 
-        [record] = finding_records([self], RULES, self.files).records()
+        [record] = finding_records([self], self.files).records()
         return record
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
-from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
+from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.table_columns import BY_TABLE
 from dcpinspect.streams.words import STOOD, STREAM_VERDICTS, VBUCKET_VERDICTS
@@ -103,10 +103,10 @@ _AS_THEY_ARE = words_of(
 """Columns that are members of a finding."""
 
 
-def finding_records(
-    findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]
-) -> Records:
+def finding_records(findings: Sequence[Finding], files: Sequence[str]) -> Records:
     """Returns the table of findings, in their order."""
+    from dcpinspect.findings.registry import RULES  # deferred: most tables need no rule
+
     names = [escape(file) for file in files]
     findings = [finding.in_full for finding in findings]
     # so that rows and frames of messages are at the same indices
@@ -117,7 +117,7 @@ def finding_records(
         name: [getattr(finding, name) for finding in findings] for name in _AS_THEY_ARE
     }
     columns |= {
-        "family": [rules[finding.rule].family for finding in findings],
+        "family": [RULES[finding.rule].family for finding in findings],
         "next": [finding.next or None for finding in findings],
         "connections": [list(finding.connections) for finding in findings],
         "vbuckets": [list(finding.vbuckets) for finding in findings],
@@ -325,7 +325,6 @@ def _before_end(vbucket: Mapping[str, Any], is_ignored: bool) -> str | None:
 def with_findings(
     tables: Mapping[str, Records],
     findings: Sequence[Finding],
-    rules: Mapping[str, Rule],
     clients: Mapping[int, str],
     files: Sequence[str],
 ) -> dict[str, Records]:
@@ -334,7 +333,7 @@ def with_findings(
     """
     return {
         **with_counts(tables, findings, clients),
-        "findings": finding_records(findings, rules, files),
+        "findings": finding_records(findings, files),
     }
 
 

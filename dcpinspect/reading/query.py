@@ -124,7 +124,6 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         if self.span is None:
             return tables
         from dcpinspect.findings.finding_records import finding_records
-        from dcpinspect.findings.registry import RULES
         from dcpinspect.findings.span import Span
         from dcpinspect.tables.record_rows import RecordSelection
 
@@ -139,7 +138,7 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         if "findings" in tables:
             names = reading.files
             selected["findings"] = finding_records(
-                reading.findings(wanted=time.has_case_or_effect), RULES, names
+                reading.findings(wanted=time.has_case_or_effect), names
             )
         return selected
 

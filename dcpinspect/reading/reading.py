@@ -374,7 +374,6 @@ class Reading(AbstractContextManager["Reading", None]):
         once. Raises as ``findings``.
         """
         from dcpinspect.findings.finding_records import with_findings
-        from dcpinspect.findings.registry import RULES  # deferred, as above
 
         links = self.links  # once: there may be very many
         findings, tables = self.findings(links=links, is_whole=is_whole), self._tables(links)
@@ -383,7 +382,7 @@ class Reading(AbstractContextManager["Reading", None]):
         return (
             tables,
             findings,
-            with_findings(tables.by_name, findings, RULES, clients, self.files),
+            with_findings(tables.by_name, findings, clients, self.files),
         )
 
     def _compare(self, tracker: Tracker) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dcpinspect.arrays import IntArray
 from dcpinspect.capture.open import series_of
 from dcpinspect.findings.finding_records import finding_records, with_counts
-from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import damage_of
 from dcpinspect.reading.joining import SET_APART, MergedReading
@@ -47,7 +47,7 @@ def write_tables(
     checker = everything.checker.only(ORDINARY)
     findings = checker.findings(everything.links, everything.coverage)
     tables = with_counts(tables, findings, checker.clients(everything.links))
-    tables["findings"] = finding_records(findings, RULES, everything.files)
+    tables["findings"] = finding_records(findings, everything.files)
     arrow = {name: pieces(name, records) for name, records in tables.items()}
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
     paths = pa.concat_tables(

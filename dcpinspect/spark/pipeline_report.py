@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from dcpinspect.findings.finding_records import with_findings
-from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.output.render.event_lines import NOTED, MessageEvent
 from dcpinspect.output.render.finding_text import of_file
 from dcpinspect.output.render.message_lines import record_cells, seconds_text
@@ -58,7 +58,7 @@ def of_pipeline(found_in: RunResults) -> Source:
     checker = everything.checker.only(ORDINARY)
     findings, tables = checker.findings(everything.links, everything.coverage), everything.tables
     by_name = with_findings(
-        tables.by_name, findings, RULES, checker.clients(everything.links), everything.files
+        tables.by_name, findings, checker.clients(everything.links), everything.files
     )
     messages, numbers, ends = manifest.dataset("messages"), _numbers(manifest), _ends(manifest)
     copies = {

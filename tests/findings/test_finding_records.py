@@ -17,7 +17,6 @@ from dcpinspect.findings.finding_records import (
     needs_rules,
     with_counts,
 )
-from dcpinspect.findings.registry import RULES
 from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.output.render.finding_text import report_lines
 from dcpinspect.protocol.statuses import Status
@@ -38,7 +37,7 @@ def test_records_are_the_contract(files: list[str]) -> None:
     stream.snapshot(0, 9, "memory")
     stream.mutation(9, "k")
     stream.mutation(2**40, "l")
-    records = finding_records(findings(talk, rules=["seqno-outside-snapshot"]), RULES, files)
+    records = finding_records(findings(talk, rules=["seqno-outside-snapshot"]), files)
     (found,) = json.loads(json.dumps(records.records()))
     validate(found, table_schema(FINDINGS))
     keys = ["schema", *(column.name for column in FINDINGS.columns)]
@@ -57,7 +56,7 @@ def test_a_record_has_the_messages_of_all_cases_and_counts_those_that_are_not_ke
             stream.mutation(seqno, "k")
     (one,) = findings(talk, rules=["seqno-outside-snapshot"])
     assert len(one.places) < len(one.in_full.places)
-    (found,) = finding_records([one], RULES, ["a.pcap"]).records()
+    (found,) = finding_records([one], ["a.pcap"]).records()
     rows = {row for case in found["cases"] for row in case["rows"]}
     assert {*found["rows"]} == rows
     assert found["rows"][0] == one.places[0].row, "the faulty one first"

@@ -7,7 +7,7 @@ from pathlib import Path
 from dcpinspect.findings.finding_records import finding_records
 from dcpinspect.findings.log_findings import findings_alone
 from dcpinspect.findings.logs.log_evidence import LogEvidence
-from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.findings.registry import ORDINARY
 from tests.findings.logs.written import NAME, TIME_NS, rollback
 
 
@@ -27,7 +27,7 @@ def test_a_finding_of_a_log_has_a_client_and_times_and_no_connection(tmp_path: P
         "normal",
         f"client {NAME}",
     )
-    (record,) = finding_records([one], RULES, []).records()
+    (record,) = finding_records([one], []).records()
     assert (record["connection"], record["connections"], record["cases"][3]["connection"]) == (
         None,
         [],
