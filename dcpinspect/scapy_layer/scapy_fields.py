@@ -90,10 +90,11 @@ def check_number(name: str, value: Any, bits: int, *, signed: bool = False) -> N
     """Raises ValueError for what is no number of so many bits."""
     first, last = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if not hasattr(value, "__index__") or not first <= value <= last:
-        raise ValueError(f"{name} {_value_text(value)}: give a number from {first} to {last}")
+        raise ValueError(f"{name} {value_text(value)}: give a number from {first} to {last}")
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Returns what was given, short and safe for a terminal."""
     return clip(escape(repr(value)), 40)
 
 
@@ -106,7 +107,7 @@ class _BytesField(scapy_fields.Field[Any, Any]):
         """
         for value in x if isinstance(x, list) else (x,):
             if not isinstance(value, (str, bytes, bytearray, memoryview, *_DEFERRED)):
-                raise ValueError(f"{self.name} {_value_text(value)}: give bytes or a text")
+                raise ValueError(f"{self.name} {value_text(value)}: give bytes or a text")
         return super().any2i(pkt, x)
 
 
@@ -215,7 +216,7 @@ class TableField(TextField):
             if slots[name].kind != "string":
                 check_number(name, value, {"u64": 64, "u32": 32, "bool": 1}[slots[name].kind])
             elif not isinstance(value, str):
-                raise ValueError(f"{name} {_value_text(value)}: give a text")
+                raise ValueError(f"{name} {value_text(value)}: give a text")
         return encode_table(self.slots, x)
 
     def i2h(self, pkt: Any, x: Any) -> Any:
@@ -251,7 +252,7 @@ class PacketsField(PacketListField):
     def _packet(self, value: Any) -> Any:
         if isinstance(value, (Packet, *_DEFERRED)):
             return value
-        raise ValueError(f"{self.name} {_value_text(value)}: give {self.expected}")
+        raise ValueError(f"{self.name} {value_text(value)}: give {self.expected}")
 
 
 class RecordsField(PacketsField):
@@ -273,7 +274,7 @@ class RecordsField(PacketsField):
         if len(names) == 1:
             return kind(**{names[0]: value})
         raise ValueError(
-            f"{self.name} {_value_text(value)}: give dictionaries of {', '.join(names)}"
+            f"{self.name} {value_text(value)}: give dictionaries of {', '.join(names)}"
         )
 
 

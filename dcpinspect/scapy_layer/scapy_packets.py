@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from scapy import fields as scapy_fields
@@ -37,6 +37,7 @@ from dcpinspect.scapy_layer.scapy_fields import (
     UnknownFieldError,
     camel,
     doc_text,
+    field_names,
     measured,
     number_class,
     number_field,
@@ -44,6 +45,7 @@ from dcpinspect.scapy_layer.scapy_fields import (
     section_fields,
     unknown_field,
     unknown_word,
+    value_text,
 )
 
 PORT = 11210
@@ -357,6 +359,8 @@ class MessageBody(Suggesting):
     """Numbers of fields that choose this layout."""
     variants: ClassVar[tuple[type[MessageBody], ...]] = ()
     """The classes of the message's layouts, this one first; empty for layouts but the first."""
+    elsewhere: ClassVar[Mapping[str, Collection[int | None]]] = {}
+    """By field the numbers that choose another layout; also the fields that only others have."""
 
     def __init__(self, _pkt: bytes = b"", *, generation: str | None = None, **fields: Any) -> None:
         kinds = self.variants or (type(self),)
@@ -379,6 +383,23 @@ class MessageBody(Suggesting):
             for name, number in self.chosen.items():
                 if isinstance(given := self.fields.get(name), int) and given != number:
                     raise self._unlike_all(name)
+
+    def __setattr__(self, attr: str, val: Any) -> None:
+        (self.setfieldval if attr in self.elsewhere else super().__setattr__)(attr, val)
+
+    def setfieldval(self, attr: str, val: Any) -> None:
+        """Assigns a field. Raises ValueError for what only another layout of the message has: this
+        one would make wrong bytes of it.
+        """
+        if attr in self.elsewhere:
+            numbers = self.elsewhere[attr]
+            field = self.by_name.get(attr)
+            if attr not in field_names(self) or (field and field.any2i(self, val) in numbers):
+                raise ValueError(
+                    f"{attr} {value_text(val)}: only another layout of {_class_name(self.layout)} "
+                    "has this; give it where the packet is made"
+                )
+        super().setfieldval(attr, val)
 
     def _unlike_all(self, name: str) -> AttributeError:
         """Returns the error about fields, or numbers in them, that no layout has together."""
@@ -432,6 +453,18 @@ def _chosen_by(layout: Layout) -> dict[str, int]:
         for field in layout.extras
     }
     return {name: number for name, number in selectors.items() if number is not None}
+
+
+def _elsewhere(
+    own: type[MessageBody], kinds: Sequence[type[MessageBody]]
+) -> dict[str, tuple[int | None, ...]]:
+    """Returns what ``elsewhere`` of a class says, given the classes of its message."""
+    return {
+        name: tuple({sibling.chosen.get(name) for sibling in kinds} - {own.chosen.get(name)})
+        for kind in kinds
+        for name in kind.by_name
+        if name not in own.by_name or any(name in sibling.chosen for sibling in kinds)
+    }
 
 
 def _key_size(packet: Any) -> int:
@@ -499,6 +532,8 @@ def _classes() -> list[type[MessageBody]]:
                 _body_class(layout, variant if number == 1 else f"{variant}_{number}", first, {})
             )
         first.variants = tuple(kinds)
+        for kind in kinds:
+            kind.elsewhere = _elsewhere(kind, kinds)
         lines = (line for kind in kinds for line in (kind.__doc__ or "").splitlines())
         first.__doc__ = "\n".join(dict.fromkeys(lines))
         classes += kinds

@@ -224,6 +224,37 @@ def test_words_and_fields_that_no_layout_has_together_are_refused(event: str, ve
     assert f"; by_seqno, event={event}, version=0, " in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("packet", "field", "value"),
+    [
+        (DcpSystemEvent(), "event", "create-scope"),
+        (DcpSystemEvent(event="create-scope"), "version", 2),
+        (DcpSnapshotMarker(), "version", "v2.2"),
+        (DcpSnapshotMarker(version="v2.0"), "version", "v2.2"),
+        (DcpSnapshotMarker(), "purge_seqno", 3),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str | int) else "",
+)
+def test_what_only_another_layout_has_is_refused_when_it_is_assigned(
+    packet: Packet, field: str, value: str | int
+) -> None:
+    name = type(packet).__name__.partition("_")[0]
+    says = f"{field} {value!r}: only another layout of {name} has this; give it where the packet is"
+    with pytest.raises(ValueError, match=re.escape(says)):
+        setattr(packet, field, value)
+
+
+def test_a_wrong_number_that_no_layout_has_and_a_field_of_a_later_message_are_taken() -> None:
+    event = DcpSystemEvent()
+    event.event = 99
+    assert bytes(DCP() / event)[32:36] == b"\0\0\0\x63"
+    several = DCP() / DcpSnapshotMarker() / DCP() / DcpSnapshotMarker(version="v2.2")
+    several.purge_seqno = 7
+    assert several.getlayer(DCP, 2).purge_seqno == 7
+    wrong = DcpSystemEvent(generation="v0", event="drop-scope")
+    assert bytes((DCP() / wrong).copy())[32:36] == b"\0\0\0\x04"
+
+
 def test_a_generation_chooses_its_layout() -> None:
     old = DcpMutation(generation="upr", by_seqno=1)
     assert isinstance(old, DcpMutation_upr)
