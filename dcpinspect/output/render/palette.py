@@ -87,8 +87,8 @@ VERDICTS = {
 CAUSES = {
     "deduplicated": _GREY,
     "filtered": _GREY,
-    "seqno-advanced": _PALE,
-    "oso": _PALE,
+    "seqno-advanced": _GREY,
+    "oso": _GREY,
     "invisible": _GREY,
     "resumed": _YELLOW,
     "rollback": _PURPLE,
@@ -96,7 +96,9 @@ CAUSES = {
     "capture-loss": _PINK,
     "unexplained": _RED,
 }
-"""Colours of the causes of gaps: causes that are normal stay in the background."""
+"""Colours of the causes of gaps: causes that are normal stay in the background; their letters tell
+them apart.
+"""
 
 SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
 """Colours of findings."""

@@ -205,11 +205,17 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     when, whose = when_and_whose(finding)
     messages = places_of(finding, contents.limits)
     columns, evidence = _evidence(contents, finding)
-    is_told = all(case.places[:1] and case.places[0] in messages for case in cases)
-    if len(cases) < 2 or (is_told and len({case.message for case in cases}) == 1):
+    is_one = len({case.message for case in cases}) == 1  # the headline says it
+    if len(cases) < 2 or (is_one and all({*case.places[:1]} <= {*messages} for case in cases)):
         cases = ()  # headline and evidence have told them
-    rows = {place.row for place in finding.in_full.places}
-    more = len(rows) - len({message.row for message in messages})
+    evidence_rows = {message.row for message in messages}
+    more_names = {
+        place.row: message_of(place, files)
+        for place in finding.in_full.places
+        if place.row not in evidence_rows
+    }
+    other_names = [more_names[row] for row in sorted(more_names)]
+    other_names[most:] = ["…"] if len(other_names) > most else []
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -224,11 +230,15 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "vbuckets": finding.vbuckets,
         "columns": columns,
         "evidence": evidence,
-        "more_evidence": f"and {counted(more, 'more message')}" if more else "",
+        "more_evidence": (
+            f"and {counted(len(more_names), 'more message')}: {', '.join(other_names)}"
+            if more_names
+            else ""
+        ),
         "cases": [
             (
                 place_of(case),
-                by_packets(escape_rest(case.message), finding, files),
+                "" if is_one else f": {by_packets(escape_rest(case.message), finding, files)}",
                 [(evidence.row, message_of(evidence, files)) for evidence in case.places[:1]],
             )
             for case in cases[:most]

@@ -202,11 +202,12 @@ def test_evidence_has_column_heads_and_the_frame_of_each_message() -> None:
         assert re.search(rf">{place.row}</a></td><td>{place.frame}</td>", text)
 
 
-def test_evidence_that_is_left_out_is_counted() -> None:
+def test_evidence_that_is_left_out_is_counted_and_named() -> None:
     told = gathered(SAMPLES / "loop.pcap")
     loop = next(finding for finding in told.causes if finding.rule == "rollback-loop")
     assert len({place.row for case in loop.case_of_each for place in case.places}) == 16
-    assert "</tbody></table>and 10 more messages</dd>" in page(told)
+    rows = "row 79, row 80, row 141, row 142, row 145, row 146, row 209, row 210, row 213, row 214"
+    assert f"</tbody></table>and 10 more messages: {rows}</dd>" in page(told)
 
 
 def test_when_it_was_and_whose_it_is_have_rows_of_their_own() -> None:
@@ -274,6 +275,14 @@ def test_cases_that_say_the_same_of_the_same_place_are_no_list() -> None:
     text = page(gathered(SAMPLES / "tour.pcapng"))
     of_rule = text[text.index("<b>credentials-in-clear</b>") :].partition("</details>")[0]
     assert of_rule.count("a password is sent in clear") == 1
+
+
+def test_cases_of_one_sentence_do_not_repeat_it() -> None:
+    without_messages = page(gathered(field("q01-syn-unanswered")))
+    assert without_messages.count("no answer to 4 SYNs in 7.0 s") == 1
+    assert "<summary>6 cases</summary>" not in without_messages
+    with_messages = page(gathered(field("p01-bucket-missing-loop")))
+    assert "<summary>8 cases</summary><ul>\n<li>connection 1 (<a " in with_messages
 
 
 def test_all_clients_are_named() -> None:
