@@ -23,7 +23,7 @@ from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.export.json_table import plain_json, rfc3339
-from dcpinspect.output.render.event_lines import folded
+from dcpinspect.output.render.event_lines import folded, told_once
 from dcpinspect.output.render.finding_text import EXAMPLES, report_lines
 from dcpinspect.output.render.glossary import GLOSSARY
 from dcpinspect.output.render.message_lines import seqno_text, summary
@@ -163,7 +163,7 @@ class Tools:
         history = self._recording.timeline(vbucket)
         connections = [short(connection) for connection in history.to_dict()["connections"]]
         cases, case_lines = self._cases(lambda case: vbucket in case.vbuckets)
-        events = list(folded(history.events))
+        events = list(told_once(folded(history.events)))
         lines = history.lines(events, None)
         case_lines += [plain_json(connection).decode() for connection in connections]
         return Answer(

@@ -342,11 +342,12 @@ class _Picture:
 
     def _write_events(self) -> None:
         """Writes the events; wanted messages follow the event that they show, or came after."""
-        from dcpinspect.output.render.event_lines import WITHOUT_MESSAGE, folded
+        from dcpinspect.output.render.event_lines import WITHOUT_MESSAGE, folded, told_once
         from dcpinspect.output.render.palette import PAINTS
 
         history = self._history
-        events = history.events if self._messages is not None else list(folded(history.events))
+        events = history.events if self._messages is not None else folded(history.events)
+        events = list(told_once(events))
         lines = history.lines(events, self._width)
         self._write_line(lines.heading, "bold")
         messages = (
@@ -379,16 +380,21 @@ def _streams_of(
     history: VbucketHistory, connection: int
 ) -> tuple[list[StreamStory], list[list[tuple[int, str]]]]:
     """Returns the streams of a connection, and the marks of each: seqnos and letters."""
-    numbers = [number for number, story in enumerate(history.streams) if story.key[0] == connection]
-    marks = [
-        [
-            (event.seqno, event.letter)
-            for event in history.noted.get(number, ())
-            if event.seqno is not None
-        ]
-        for number in numbers
-    ]
-    return [history.streams[number] for number in numbers], marks
+    ends = (event for event in history.events if event.kind == "connection-closed")
+    closed = {(event.connection, event.sid, event.stream) for event in ends}
+    streams, all_marks = [], []
+    for number, story in enumerate(history.streams):
+        stream = story.stream
+        if stream["connection"] != connection:
+            continue
+        marks = [(event.seqno, event.letter) for event in history.noted.get(number, ())]
+        # without an answer the connection alone ends, and no stream
+        if stream["end_reason"] is None and (connection, stream["sid"], stream["stream"]) in closed:
+            last = stream["last_seqno"]
+            marks.append((stream["requested_start"] if last is None else last, "C"))
+        streams.append(story)
+        all_marks.append([(seqno, letter) for seqno, letter in marks if seqno is not None])
+    return streams, all_marks
 
 
 def _outcome(history: VbucketHistory) -> str:

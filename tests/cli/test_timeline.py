@@ -445,3 +445,10 @@ def test_messages_without_a_stream_count_as_none(capsys: pytest.CaptureFixture[s
     assert " · 0 streams · " in heading
     assert sum("messages came for which no stream was opened" in line for line in lines) == 1
     assert "\n\n\n" not in "\n".join(lines)
+
+
+def test_a_connection_that_closed_before_the_answer_has_its_letter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = shown(capsys, str(field("q09-only-dst-port")), "--vbucket", "900")
+    assert "\n  events    C  connection closed\n\nQ request  C connection closed\n" in out

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -568,6 +568,22 @@ def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
             yield _snapshots_folded(run)
         else:
             yield from run
+
+
+def told_once(all_events: Iterable[VbucketEvent]) -> Iterator[VbucketEvent]:
+    """Yields the events; why seqnos did not come is said at the first gap of a stream for which it
+    holds, and the others name its row.
+    """
+    first_rows: dict[tuple[int, int | None, int, str], int] = {}
+    for event in all_events:
+        if event.gap is not None:
+            evidence: str = event.gap["evidence"]
+            of_stream = event.connection, event.sid, event.stream, evidence
+            first_row = first_rows.setdefault(of_stream, event.row)
+            if first_row != event.row:
+                text = f"{event.text.removesuffix(evidence)}as in row {first_row}"
+                event = event._replace(text=text)
+        yield event
 
 
 def _gaps_folded(run: Sequence[VbucketEvent]) -> VbucketEvent:

@@ -459,6 +459,7 @@ def _signs(sign: str) -> list[list[str]]:
         return []
     from dcpinspect.output.render.event_lines import EFFECT  # deferred: these need NumPy
     from dcpinspect.output.render.lanes import UNICODE, legend
+    from dcpinspect.output.render.message_lines import ARROWS
     from dcpinspect.output.render.verdict import LETTERS
 
     meanings = [one.word for line in legend() for one in line if sign in one.glyph]
@@ -469,6 +470,8 @@ def _signs(sign: str) -> list[list[str]]:
             (UNICODE.density, "items"),
             (UNICODE.back, "a rollback leads back to here"),
             (UNICODE.end, "the line of the stream ends here"),
+            (ARROWS[0], "from the client to the server"),
+            (ARROWS[1], "from the server to the client"),
         )
         if sign in signs
     ]

@@ -196,9 +196,12 @@ def request_text(story: StreamStory) -> str:
 
 
 def _snapshots_text(story: StreamStory) -> str:
-    names = ("start_seqno", "end_seqno", "first_seqno", "last_seqno", "type", "state")
+    names = ("start_seqno", "end_seqno", "first_seqno", "last_seqno", "type", "state", "flags")
     texts = []
-    rows = list(story.snapshots.rows(*names))
+    rows = [
+        (*row, f"{kind} with history" if "history" in flags else kind, state)
+        for *row, kind, state, flags in story.snapshots.rows(*names)
+    ]
     if len(rows) > _LISTED:
         counts = Counter(row[4] for row in rows)
         states = Counter(row[5] for row in rows if not row[5].startswith("complete"))
@@ -241,12 +244,10 @@ def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
     counts = Counter(letters)
     texts = []
     reason = story.stream["end_reason"]
-    if reason is not None:
-        texts.append(
-            "connection closed"
-            if story.stream["end_row"] is None and reason in w.NO_STREAM_END
-            else f"stream end: {escape(reason)}"
-        )
+    if counts["C"] or (story.stream["end_row"] is None and reason in w.NO_STREAM_END):
+        texts.append("connection closed")
+    elif reason is not None:
+        texts.append(f"stream end: {escape(reason)}")
     for letter, singular, plural in (
         ("S", "system event", "system events"),
         ("V", "change of state", "changes of state"),

@@ -8,6 +8,7 @@ from dcpinspect.output.render.event_lines import (
     VbucketEvent,
     events,
     folded,
+    told_once,
 )
 from tests.encode import encode
 from tests.streams.test_story import twice, with_links
@@ -56,6 +57,17 @@ def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
         stream.mutation(seqno, "k")
     told = next(text for text in texts(talk, fold=True) if " gaps, " in text)
     assert ", deduplicated; the first: between what came before and " in told
+
+
+def test_why_seqnos_did_not_come_is_said_once_for_a_stream() -> None:
+    first, _ = twice()
+    streams, links = with_links(first)
+    gaps = [event.text for event in told_once(events(streams, {}, links, {1: 99})) if event.gap]
+    assert gaps[:2] == [
+        f"seqno 1 did not come, deduplicated: {DISK}",
+        "seqnos 4–8 did not come, deduplicated: as in row 8",
+    ]
+    assert gaps[2].endswith(": within the marker 10–20 in row 11, or hidden from this client")
 
 
 def test_many_complete_snapshots_in_a_row_are_one_line() -> None:

@@ -298,7 +298,7 @@ def test_every_sign_of_timelines_and_lists_is_explained() -> None:
         assert any(f"  {one.word}" in (explain(glyph) or ()) for glyph in one.glyph), one
     for glyph, word in (("└", "explained by the finding above"), ("▄", "items")):
         assert explain(glyph) == [f"{glyph}: sign of an output", f"  {word}"]
-    for glyph in (UNICODE.back, UNICODE.end):
+    for glyph in (UNICODE.back, UNICODE.end, "→", "←"):
         assert explain(glyph)
     assert explain("explained by others")
     for state, letter in LETTERS.items():
