@@ -406,24 +406,32 @@ def _outcome(history: VbucketHistory) -> str:
         for event in history.events
         if event.severity and event.cause is None
     }
+    of_connections = [finding for finding in history.findings if not finding.vbuckets]
+    ids = {finding.id for finding in of_connections}
     of_vbucket, of_connection = (
-        Counter(
-            level for name, level in causes.items() if (name in history.of_connections) == is_other
-        )
+        Counter(level for name, level in causes.items() if (name in ids) == is_other)
         for is_other in (False, True)
+    )
+    of_other_times = Counter(
+        finding.severity
+        for finding in of_connections
+        if finding.places and finding.severity != "note" and finding.effect_of is None
+        if finding.id not in causes
     )
     explained = sum(event.cause is not None for event in history.events)
     facts = [
         " and ".join(counted(number, level) for level, number in sorted(of_vbucket.items())),
         *(
-            f"{counted(number, level)} about its connection"
-            for level, number in sorted(of_connection.items())
+            f"{counted(number, level)} about its connection{when}"
+            for when, levels in (("", of_connection), (" at another time", of_other_times))
+            for level, number in sorted(levels.items())
         ),
-        "" if causes else "no errors or warnings",
+        "" if causes or of_other_times else "no errors or warnings",
         f"{explained} explained by others" if explained else "",
     ]
-    only = "" if of_connection or not history.has_findings else f" --vbucket {history.vbucket}"
-    says = "says what to do" if causes else "says more"
+    is_own = len(ids) < len(history.findings) and not of_connection
+    only = f" --vbucket {history.vbucket}" if is_own else ""
+    says = "says what to do" if causes or of_other_times else "says more"
     return f"{', '.join(filter(None, facts))}; check{only} {says}"
 
 

@@ -41,7 +41,7 @@ class VbucketHistory:
 
     def __dir__(self) -> Iterable[str]:
         """Names for people; the others are for those who feed it."""
-        fed = {"bounds", "feed", "has_findings", "is_within", "noted", "of_connections", "read"}
+        fed = {"bounds", "feed", "findings", "is_within", "noted", "read"}
         return {*super().__dir__()} - fed
 
     def __init__(self, vbucket: int, connections: Sequence[range] = ()) -> None:
@@ -64,10 +64,8 @@ class VbucketHistory:
         self._end_times: dict[int, int] = {}
         """Times of messages that end streams, or out-of-order snapshots, by row."""
         self._first_ns: int | None = None
-        self.of_connections: set[str] = set()
-        """Ids of findings that are about connections, and not about vbuckets."""
-        self.has_findings = False
-        """Whether any finding is about the vbucket."""
+        self.findings: Sequence[Finding] = ()
+        """Those about the vbucket, and those about connections, of which some have no event here."""
 
     def feed(self, batch: MessageBatch) -> RowNumbers:
         """Takes the next messages. Returns the places of the vbucket's messages in the batch."""
@@ -107,8 +105,11 @@ class VbucketHistory:
         }
         links = {link.number: link for link in reading.links}
         self.noted = by_stream(self.streams, self._noted)
-        self.of_connections = {finding.id for finding in findings if not finding.vbuckets}
-        self.has_findings = len(self.of_connections) < len(findings)
+        self.findings = [
+            finding
+            for finding in findings
+            if finding.vbuckets or not of_streams.isdisjoint(finding.connections)
+        ]
         all_events = [
             event._replace(time_ns=self._end_times.get(event.row))
             if event.time_ns is None
