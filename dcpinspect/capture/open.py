@@ -6,10 +6,12 @@ import os
 import re
 import stat
 import sys
+from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -47,6 +49,8 @@ _LEAST_BATCH = 1 << 18
 _FEW_PACKETS = 1 << 13
 """Of fewer packets than these, most of the work is done for the batch."""
 _PEEK = 1 << 16
+_TAIL = 1 << 20
+"""Number of bytes in which the last packets of a file are looked for."""
 _NUMBERS = re.compile(r"\d+")
 _LEFT_OUT = "left out, for it "
 
@@ -147,6 +151,8 @@ class Capture(AbstractContextManager["Capture", None]):
         """Number of bytes read at once."""
         self.ahead_ns: Mapping[str, int] = {}
         """What clocks of files are ahead of the others, which is taken out of their times."""
+        self._after: dict[int, int] = {}
+        """Files that go on where another one ends, by their place in ``files``."""
         self._follow = follow
         self._readers: dict[int, _Reader] = {}
         """Files that are open, by their place in ``files``."""
@@ -188,31 +194,49 @@ class Capture(AbstractContextManager["Capture", None]):
                     raise
         self._set_order(firsts)
 
-    def set_clocks(self, ahead_ns: Mapping[str, int]) -> None:
+    def set_clocks(self, ahead_ns: Mapping[str, int], goes_on: Mapping[str, str]) -> None:
         """Takes these nanoseconds, by name of the file, out of times. Call it before the first
         batch.
+
+        ``goes_on``: files that are read behind the end of another one, whatever their times say.
         """
         self.ahead_ns = ahead_ns
-        if ahead_ns:
+        if ahead_ns or goes_on:
             self._set_order(
                 [
                     (first_ns - ahead_ns.get(file.name, 0), number)
                     for number, (first_ns, file) in enumerate(
                         zip(self._first_ns, self.files, strict=True)
                     )
-                ]
+                ],
+                goes_on,
             )
 
-    def _set_order(self, firsts: list[tuple[int, int]]) -> None:
+    def _set_order(
+        self, firsts: list[tuple[int, int]], goes_on: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Orders the files: the time of the first packet of each, and its number so far."""
-        firsts.sort()
-        self._first_ns = [first_ns for first_ns, _ in firsts]
-        self._readers = {
-            place: self._readers[number]
-            for place, (_, number) in enumerate(firsts)
-            if number in self._readers
+        number_of = {self.files[number].name: number for _, number in firsts}
+        before = {
+            number_of[name]: number_of[ended]
+            for name, ended in goes_on.items()
+            if name in number_of and ended in number_of
         }
-        self.files = [self.files[number] for _, number in firsts]
+        first_of = {number: first_ns for first_ns, number in firsts}
+
+        def begin(number: int) -> tuple[int, int]:
+            """When a file begins at the earliest, and how many files it goes on with."""
+            chain = [number]
+            while chain[-1] in before:
+                chain.append(before[chain[-1]])
+            return max(first_of[file] for file in chain), len(chain)
+
+        order = sorted(first_of, key=lambda number: (*begin(number), number))
+        self._first_ns = [first_of[number] for number in order]
+        rank = {number: index for index, number in enumerate(order)}
+        self._after = {rank[number]: rank[ended] for number, ended in before.items()}
+        self._readers = {rank[number]: reader for number, reader in self._readers.items()}
+        self.files = [self.files[number] for number in order]
 
     def _first_time(self, number: int) -> int:
         path = self.files[number].name
@@ -289,24 +313,35 @@ class Capture(AbstractContextManager["Capture", None]):
 
     def _read(self) -> Iterator[PacketBatch]:
         """Yields the packets of all files in order of time; those of one file stay in its order."""
-        packets = begun = read_before = 0
+        packets = read_before = 0
         clock, most_open = CaptureClock(), _most_open()
         open_files: list[_OpenFile] = []
         lanes: dict[str, int] = {}  # of the latest file of each ring, by its name without numbers
-        while open_files or begun < len(self.files):
+        next_of = {before: number for number, before in self._after.items()}
+        over: dict[int, _OpenFile] = {}  # files that ended, by the number of what goes on with them
+        waiting = [
+            (first_ns, number)
+            for number, first_ns in enumerate(self._first_ns)
+            if number not in self._after
+        ]
+        while open_files or waiting:
             for file in [file for file in open_files if not len(file)]:
                 if not file.is_over:
                     self._note_damages(file.number, file.advance())
+                    if file.is_over and file.number in next_of:
+                        number = next_of[file.number]
+                        over[number] = file
+                        insort(waiting, (max(self._first_ns[number], file.frontier[0]), number))
                 if file.is_over and not len(file):
                     read_before += file.reader.source.position
                     open_files.remove(file)
                     self._readers.pop(file.number).close()
             self.position = read_before + sum(file.reader.source.position for file in open_files)
             frontiers = [file.frontier for file in open_files if not file.is_over]
-            next_begin = (self._first_ns[begun], begun) if begun < len(self.files) else _END
+            next_begin = waiting[0] if waiting else _END
             limit = min([*frontiers, next_begin])
             begins, is_full = limit == next_begin != _END, len(open_files) >= most_open
-            is_early = begins and not is_full and self._is_small(begun)
+            is_early = begins and not is_full and self._is_small(next_begin[1])
             is_early &= sum(file.ready(limit) for file in open_files) < _FEW_PACKETS
             stretches = [] if is_early else _stretches(open_files, limit)
             if not stretches and begins and is_full:
@@ -321,24 +356,23 @@ class Capture(AbstractContextManager["Capture", None]):
                 for number, count in zip(*np.unique(batch.files, return_counts=True), strict=True):
                     self.files[number].packets += int(count)
             if not stretches and begins:
-                series = series_of(self.files[begun].name)
+                _, number = waiting.pop(0)
+                before = over.pop(number, None)
+                series = series_of(self.files[number].name)
                 taken = {file.lane for file in open_files if file.reaches(next_begin[0])}
+                taken |= {file.lane for file in over.values()}
                 free = next(lane for lane in range(MOST_OPEN) if lane not in taken)
                 lane = free if lanes.get(series, 0) in taken else lanes.get(series, free)
-                lanes[series] = lane
-                open_files.append(self._begin(begun, lane))
-                begun += 1
-            elif self._follow:
-                number = begun - 1
-                yield pause(
-                    clock.now_ns(),
-                    file=number,
-                    first_frame=self.files[number].packets + 1,
-                    first_packet=packets,
-                )
+                lanes[series] = lane = lane if before is None else before.lane
+                open_files.append(self._begin(number, lane, before))
+            elif self._follow:  # one file
+                first_frame = self.files[0].packets + 1
+                yield pause(clock.now_ns(), file=0, first_frame=first_frame, first_packet=packets)
 
-    def _begin(self, number: int, lane: int) -> _OpenFile:
-        """Opens a file; ``lane``: as ``PacketBatch.lane``. Files beside each other share memory."""
+    def _begin(self, number: int, lane: int, before: _OpenFile | None) -> _OpenFile:
+        """Opens a file; ``lane``: as ``PacketBatch.lane``; ``before``: the one that it goes on
+        with. Files beside each other share memory.
+        """
         file, is_small = self.files[number], self._is_small(number)
         if number not in self._readers:
             least = _LEAST_BATCH
@@ -359,7 +393,7 @@ class Capture(AbstractContextManager["Capture", None]):
         if len(self.files) > 1 and reader.first_time() - ahead_ns != self._first_ns[number]:
             what = "was replaced by another capture before it was read"
             self._note_damages(number, [(0, what)])
-        return _OpenFile(number, lane, reader, ahead_ns)
+        return _OpenFile(number, lane, reader, ahead_ns, before)
 
     def _is_small(self, number: int) -> bool:
         """Returns whether a file is one of several, and read at once. Such files are opened before
@@ -385,7 +419,9 @@ class Capture(AbstractContextManager["Capture", None]):
 class _OpenFile:
     """A file that is being read: its packets that are in memory, and were not handed out."""
 
-    def __init__(self, number: int, lane: int, reader: _Reader, ahead_ns: int) -> None:
+    def __init__(
+        self, number: int, lane: int, reader: _Reader, ahead_ns: int, before: _OpenFile | None
+    ) -> None:
         self.number = number
         self.lane = lane
         self.reader = reader
@@ -394,8 +430,10 @@ class _OpenFile:
         """Whether no more packets come than those that are here."""
         self._walks = iter(reader)
         self._packets: PacketBatch | None = None
-        self._order_ns = np.full(1, EARLIEST)
-        """The order of the packets: never before one that stands before it in the file."""
+        self._order_ns = np.full(1, EARLIEST if before is None else before.frontier[0])
+        """The order of the packets: never before one that stands before it in the file, or in the
+        file before.
+        """
         self._done = self._frame = 0
 
     def __len__(self) -> int:
@@ -626,6 +664,24 @@ def open_capture(
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
     return Capture([os.fspath(name) for name in names], batch_bytes, follow=follow)
+
+
+def last_packets(path: str) -> PacketBatch | None:
+    """Returns packets up to the end of a file, which is not read for this; None if it is packed, or
+    no record is found. Raises CaptureError and OSError.
+    """
+    reader = _Reader(path, _PEEK)
+    try:
+        if reader.source.storage != "plain" or reader.first_time() == LATEST:
+            return None
+        with open(path, "rb") as file:
+            file.seek(max(FILE_HEADER, os.fstat(file.fileno()).st_size - _TAIL))
+            # what begins no record: the next one is looked for
+            data = np.frombuffer(bytes((255,)) * FILE_HEADER + file.read(_TAIL), np.uint8)
+        walk = reader.format.walk(data, len(data), final=True)
+        return PacketBatch(data, walk.columns, 0, 1, 0, 0) if len(walk) else None
+    finally:
+        reader.close()
 
 
 def last_time(paths: Sequence[str]) -> int:

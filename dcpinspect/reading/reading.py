@@ -214,7 +214,7 @@ class Reading(AbstractContextManager["Reading", None]):
             surveyed = survey(self.files, is_piped=is_piped)
             secrets = (*secrets, *surveyed.secrets)
         if surveyed is not None:
-            self.capture.set_clocks(surveyed.ahead_ns)
+            self.capture.set_clocks(surveyed.ahead_ns, surveyed.goes_on)
         return surveyed, secrets
 
     def track(self, redactor: Redactor | None = None) -> None:

@@ -18,10 +18,10 @@ import numpy as np
 
 from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, unique
 from dcpinspect.capture.batch import MOST_OPEN, PacketBatch
-from dcpinspect.capture.open import EARLIEST, LATEST, open_capture, series_of
+from dcpinspect.capture.open import EARLIEST, LATEST, last_packets, open_capture, series_of
 from dcpinspect.errors import CaptureError
 from dcpinspect.transport import headers as h
-from dcpinspect.transport.clock_steps import ClockSteps
+from dcpinspect.transport.clock_steps import UNDATED_NS, ClockSteps, Edges, edges, goes_on
 from dcpinspect.transport.headers import HeaderParser, Headers
 from dcpinspect.transport.scapy_dissection import UnusualPackets
 
@@ -36,10 +36,6 @@ _UNUSUAL = 512
 _LEAST = 4
 """So many packets of each direction have to be in both captures; of one direction alone, where they
 are further apart than ``_BESIDE_NS``.
-"""
-_UNDATED_NS = 365 * 86_400 * 10**9
-"""Earlier times are of clocks that were never set, and of texts without dates: other clocks count,
-and one packet of each direction tells what is so far apart.
 """
 _HEAD = 32
 """Number of bytes of a packet that have to be the same."""
@@ -151,6 +147,8 @@ class Survey(NamedTuple):
     """Lines of TLS key logs: they may come behind packets of another capture."""
     copies: Copies | None = None
     """What of them counts as copies."""
+    goes_on: Mapping[str, str] = MappingProxyType({})
+    """Captures that go on where another one ends, whatever their times say: the files of one."""
 
 
 def survey(files: Sequence[str], *, is_piped: bool = False) -> Survey:
@@ -164,8 +162,11 @@ def survey(files: Sequence[str], *, is_piped: bool = False) -> Survey:
         return Survey()
     samples = [_sample(name, LOOKED_AT // len(names), secrets) for name in names]
     ahead_ns = _ahead(names, samples)
-    copies = None if is_piped else _copies(files, ahead_ns, samples)
-    return Survey(ahead_ns, secrets, copies)
+    later = goes_on([sample.edges for sample in samples])
+    order = Survey(
+        ahead_ns, secrets, None, {names[number]: names[ended] for number, ended in later.items()}
+    )
+    return order if is_piped else order._replace(copies=_copies(files, order, samples))
 
 
 def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
@@ -185,6 +186,7 @@ def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
             ends[ring] = max(int(time_ns.max()) - CLOCKS_NS, end_ns)
     clocks = [name if ring in beside else ring for name, ring in zip(names, rings, strict=True)]
     ahead: dict[str, int] = {}
+    # other clocks count, and one packet of each direction tells what is so far apart
     undated = {
         clock for clock, sample in zip(clocks, samples, strict=True) if _is_undated(sample.packets)
     }
@@ -202,7 +204,7 @@ def _ahead(names: Sequence[str], samples: Sequence[_Sample]) -> dict[str, int]:
 
 
 def _is_undated(packets: IntArray) -> bool:
-    return bool((packets[_TIME] < _UNDATED_NS).any())
+    return bool((packets[_TIME] < UNDATED_NS).any())
 
 
 class _Sample(NamedTuple):
@@ -214,6 +216,8 @@ class _Sample(NamedTuple):
     """The first bytes of each, as many as there are."""
     openings: IntArray
     """Rows: which connection begins, at what time, and by which of the steps below."""
+    edges: Edges | None
+    """Where it begins and ends; None if it is packed, and was not read to its end."""
 
 
 def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
@@ -223,9 +227,10 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
     parser, size, unusual_left = HeaderParser(None), 0, _UNUSUAL
     unusual = UnusualPackets(parser)
     packets, heads = np.empty((_IS_CUT + 1, 0), np.int64), np.empty((0, _HEAD), np.uint8)
-    openings = np.empty((3, 0), np.int64)
+    openings, both_edges = np.empty((3, 0), np.int64), None
     with suppress(CaptureError, OSError), open_capture(name) as capture:
-        for batch in capture:
+        for batch in filter(len, capture):
+            both_edges = both_edges.with_later(batch) if both_edges else edges(batch)
             headers = parser.parse(batch)
             headers.classes[headers.unusual[unusual_left:]] = h.NOT_TCP
             unusual_left = max(0, unusual_left - len(headers.unusual))
@@ -240,9 +245,11 @@ def _sample(name: str, most: int, secrets: list[bytes]) -> _Sample:
             packets, size = packets[:, order], size + len(batch.data)
             heads = np.concatenate((heads, more_heads))[order]
             if size > most:
+                last = last_packets(name)
+                both_edges = both_edges.with_later(last) if last else None
                 break
         secrets += capture.files[0].secrets
-    return _Sample(packets, heads, openings)
+    return _Sample(packets, heads, openings, both_edges)
 
 
 def _packets(batch: PacketBatch, headers: Headers, data: ByteArray) -> tuple[IntArray, ByteArray]:
@@ -325,15 +332,13 @@ def _show_cuts(samples: Sequence[_Sample]) -> bool:
     return int(np.count_nonzero(has_more)) >= _LEAST
 
 
-def _copies(
-    files: Sequence[str], ahead_ns: Mapping[str, int], samples: Sequence[_Sample]
-) -> CutCopies | None:
+def _copies(files: Sequence[str], order: Survey, samples: Sequence[_Sample]) -> CutCopies | None:
     """Returns what counts as copies of captures. They are read to the end for this, if ``samples``
-    show any.
+    show any. ``order``: the survey so far.
     """
     if len(samples) == len(files) and _show_cuts(samples):
         with suppress(CaptureError, OSError), open_capture(files) as capture:
-            capture.set_clocks(ahead_ns)
+            capture.set_clocks(order.ahead_ns, order.goes_on)
             return copies_in(map(ClockSteps().steady, capture))
     return None
 

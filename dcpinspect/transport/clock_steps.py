@@ -3,18 +3,24 @@
 A long gap between two packets of a capture may be silence, or a step. TCP tells: who sends on has a
 clock in its timestamps (RFC 7323), which nobody sets. Time that runs backwards is a step where
 somebody goes on with the very next byte. Where nothing tells, times stay as they are.
+
+Files that a capture was divided into are one, in the order in which TCP goes on from one to the
+next.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.merging import consecutive
 from dcpinspect.transport import headers as h
 from dcpinspect.transport.headers import HeaderParser, Headers
 from dcpinspect.transport.packet_owners import MASK, WINDOW, distance
@@ -36,6 +42,8 @@ _SLOWEST_HZ, _USUAL_HZ = 10, 1000
 _LEAST_SPAN_NS = 1_000_000_000
 """The rate of a clock is measured over no less."""
 _TIMESTAMPS = 8
+UNDATED_NS = 365 * 86_400 * 10**9
+"""Earlier times are of clocks that were never set, and of texts without dates."""
 _MOST = 10
 """Number of steps that are told, and of files that are not in order of time."""
 
@@ -60,6 +68,56 @@ class ClockStep(NamedTuple):
     """The first packet with the new time."""
     ns: int
     """How far: below 0 if it was set back."""
+
+
+class Edges(NamedTuple):
+    """The headers of a file's first and last packets, as many as tell."""
+
+    first: PacketBatch
+    last: PacketBatch
+
+    def with_later(self, batch: PacketBatch) -> Edges:
+        """Returns the edges with the next packets of the file."""
+        return self._replace(last=_heads(_joined(self.last, _heads(batch, BEFORE)), BEFORE))
+
+
+def edges(batch: PacketBatch) -> Edges:
+    """Returns the edges of a file with these packets."""
+    return Edges(_heads(consecutive(batch, slice(0, BEHIND)), BEHIND), _heads(batch, BEFORE))
+
+
+def goes_on(files: Sequence[Edges | None]) -> dict[int, int]:
+    """Returns which files go on where another one ends, by number: a connection goes on with the
+    very next byte, none with earlier bytes, and the clock goes on, or was set. None: not known.
+    """
+    parser = HeaderParser(None)
+    ends = [_directions(parser, file.last, -1) if file else {} for file in files]
+    ending_at: dict[tuple[_Direction, int], list[int]] = {}
+    for number, directions in enumerate(ends):
+        for direction, end in directions.items():
+            ending_at.setdefault((direction, end.behind), []).append(number)
+    pairs: list[tuple[int, int, int, int]] = []
+    for number, file in enumerate(files):
+        begins = _directions(parser, file.first, 0) if file else {}
+        continued = Counter(
+            chain.from_iterable(
+                ending_at.get((direction, begin.seq), ()) for direction, begin in begins.items()
+            )
+        )
+        for ended, count in continued.items():
+            earlier = files[ended]
+            if not (earlier and file and _is_later(ends[ended], begins)):
+                continue
+            if (apart_ns := _apart_ns(earlier, file)) is not None:
+                pairs.append((-count, apart_ns, number, ended))
+    before: dict[int, int] = {}
+    for _, _, number, ended in sorted(pairs):
+        first = ended
+        while first in before:
+            first = before[first]
+        if number not in before and ended not in before.values() and first != number:
+            before[number] = ended
+    return before
 
 
 class ClockSteps:
@@ -204,6 +262,55 @@ def is_apart(apart_ns: IntArray) -> BoolArray:
     times from each one to the next.
     """
     return np.asarray((apart_ns > _LEAST_NS) | (apart_ns < -_LEAST_BACK_NS), dtype=np.bool_)
+
+
+_Direction = tuple[int, ...]
+"""Addresses, ports and network."""
+
+
+class _Packet(NamedTuple):
+    """The sequence number of a packet, the number behind it, and what it acknowledges."""
+
+    seq: int
+    behind: int
+    acked: int | None
+
+
+def _directions(parser: HeaderParser, heads: PacketBatch, which: int) -> dict[_Direction, _Packet]:
+    """Returns a packet of each direction. ``which``: 0 for the first one, -1 for the last."""
+    tcp = parser.columns(heads).tcp
+    packets = {}
+    for row in tcp[tcp[:, h.FLAGS] < h.UNREACHED].tolist()[:: 1 if which else -1]:
+        flags, seq = row[h.FLAGS], row[h.SEQ] & MASK
+        length = row[h.WIRE] + bool(flags & (h.SYN | h.FIN))
+        acked = row[h.ACKED] if flags & h.ACK else None
+        packets[(*row[: h.PORTS + 2], row[h.NETWORK])] = _Packet(seq, (seq + length) & MASK, acked)
+    return packets
+
+
+def _is_later(ends: Mapping[_Direction, _Packet], begins: Mapping[_Direction, _Packet]) -> bool:
+    """Returns whether no direction begins before what it ended with."""
+    return all(
+        distance(begin.seq, end.seq) >= 0
+        and (begin.acked is None or end.acked is None or distance(begin.acked, end.acked) >= 0)
+        for direction, begin in begins.items()
+        if (end := ends.get(direction))
+    )
+
+
+def _apart_ns(file: Edges, later_file: Edges) -> int | None:
+    """Returns how far two files are apart if the clock of the first goes on in the other one, or
+    was set between them; else None.
+    """
+    clock = _FileClock([], {})
+    end_ns = int(clock.steady(file.last).time_ns[-1])
+    ahead_ns = clock.ahead_ns
+    time_ns = later_file.first.time_ns
+    dated_ns = time_ns[time_ns >= UNDATED_NS]  # a lone packet may have no time
+    apart_ns = int(dated_ns[0] if len(dated_ns) else time_ns[0]) - ahead_ns - end_ns
+    steady_ns = clock.steady(later_file.first).time_ns
+    is_set = clock.ahead_ns != ahead_ns and bool(steady_ns[-1] >= end_ns)
+    return abs(apart_ns) if is_set or apart_ns >= -_LEAST_BACK_NS else None
 
 
 def _step(

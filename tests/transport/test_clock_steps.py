@@ -15,6 +15,8 @@ import pytest
 import dcpinspect
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
+from dcpinspect.reading.reading import Reading
+from dcpinspect.transport import capture_survey
 from dcpinspect.transport.clock_steps import ClockSteps
 from tests import doubled
 from tests.builders import Recorded
@@ -257,3 +259,96 @@ def test_a_small_step_back_is_told_once(has_timestamps: bool, tmp_path: Path) ->
         packets = [without_timestamp(one) for one in packets]
     (step,) = steps_of(doubled.written(tmp_path, set_back(packets, 0.5, 300_000_000)))
     assert -300_000_000 <= step < -290_000_000
+
+
+# -- files of one capture
+# --------------------------------------------------------------------------------------------------
+
+FILES = {
+    "back inside": (0.25, -30),
+    "back where a file ends": (0.5, -30),
+    "back by little before the end of a file": (0.45, -1),
+    "back by much behind it": (0.55, -3600),
+    "to 1970": (0.5, -1_795_812_000),
+}
+RESUME = SAMPLES / "real-server" / "resume.pcap.gz"
+
+
+def files_of(folder: Path, packets: Sequence[Recorded], edges: Sequence[float]) -> list[Path]:
+    """The packets in several files, whose names say the order."""
+    folder.mkdir()
+    ends = [0, *(int(len(packets) * edge) for edge in edges), len(packets)]
+    return [
+        doubled.written(folder, packets[begin:end], f"r_{number}.pcap")
+        for number, (begin, end) in enumerate(pairwise(ends), 1)
+    ]
+
+
+def found_in(*paths: Path) -> tuple[list[tuple[str, str, int]], list[int], list[str]]:
+    """What is found, the steps of clocks, and the files in the order in which they were read."""
+    with Reading([*map(str, paths)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        found: list[tuple[str, str, int]] = [
+            (one.rule, one.severity, one.count) for one in reading.findings()
+        ]
+        steps = [step.ns for step in reading.engine.clock.steps]
+        return found, steps, [Path(file.name).name for file in reading.capture.files]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("step", FILES.values(), ids=FILES)
+def test_files_of_one_capture_are_as_one_file_with_a_clock_that_was_set(
+    step: tuple[float, int], is_large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only the ends of large files are looked at, and whatever order they are given in."""
+    if is_large:
+        monkeypatch.setattr(capture_survey, "LOOKED_AT", 1)
+        monkeypatch.setattr("dcpinspect.capture.open._TAIL", 1 << 14)
+    packets = set_back(doubled.packets_of(RESUME), step[0], -step[1] * 10**9)
+    found, steps, _ = found_in(doubled.written(tmp_path, packets))
+    assert ("bad-stream-range", "error", 1) in found
+    files = files_of(tmp_path / "ring", packets, (0.3, 0.5, 0.9))
+    in_order = [path.name for path in files]
+    for given in (files, files[::-1], [tmp_path / "ring"]):
+        assert found_in(*given) == (found, steps, in_order)
+
+
+def test_a_first_packet_without_a_time_does_not_put_its_file_first(tmp_path: Path) -> None:
+    packets = doubled.packets_of(RESUME)
+    packets[len(packets) // 2] = replace(packets[len(packets) // 2], time_ns=0)
+    found, steps, _ = found_in(doubled.written(tmp_path, packets))
+    files = files_of(tmp_path / "ring", packets, (0.5,))
+    assert found_in(*files) == (found, steps, ["r_1.pcap", "r_2.pcap"])
+
+
+def test_captures_of_two_machines_with_names_of_a_ring_are_read_in_order_of_time(
+    tmp_path: Path,
+) -> None:
+    """They overlap, with the same connections or others."""
+    packets = doubled.packets_of(RESUME)
+    third = len(packets) // 3
+    beside = [
+        doubled.written(tmp_path, packets[: 2 * third], "node-1.pcap"),
+        doubled.written(tmp_path, packets[third:], "node-2.pcap"),
+    ]
+    turns = [
+        doubled.written(tmp_path, packets[::2], "turn-1.pcap"),
+        doubled.written(tmp_path, packets[1::2], "turn-2.pcap"),
+    ]
+    found, *_ = found_in(doubled.written(tmp_path, packets))
+    for files in (beside, turns):
+        assert capture_survey.survey([*map(str, files)]).goes_on == {}
+        assert found_in(*files)[0] == found
+
+
+def test_a_ring_goes_on_beside_another_capture(tmp_path: Path) -> None:
+    packets = doubled.packets_of(RESUME)
+    others = doubled.packets_of(SAMPLES / "loop.pcap")
+    apart_ns = packets[0].time_ns - others[0].time_ns + 2_900_000_000
+    other = doubled.written(tmp_path, [later_by(apart_ns, one) for one in others], "r_9.pcap")
+    turned = set_back(packets, 0.5, 30 * 10**9)
+    found, steps, _ = found_in(doubled.written(tmp_path, turned, "one.pcap"), other)
+    files = files_of(tmp_path / "ring", turned, (0.3, 0.5))
+    assert found_in(other, *files)[:2] == (found, steps)

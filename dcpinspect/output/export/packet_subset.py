@@ -448,7 +448,7 @@ class Subset:
         batch_bytes = getattr(self._reading.capture, "batch_bytes", BATCH_BYTES)
         with open_capture(names, batch_bytes=batch_bytes) as capture:
             if (surveyed := self._reading.options["surveyed"]) is not None:
-                capture.set_clocks(surveyed.ahead_ns)
+                capture.set_clocks(surveyed.ahead_ns, surveyed.goes_on)
             for batch in capture:
                 self.position = capture.position
                 for number, row in zip(*np.unique(batch.files, return_index=True), strict=True):
