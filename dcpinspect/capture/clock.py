@@ -25,11 +25,6 @@ class CaptureClock:
             self._packet_ns = int(batch.time_ns[-1])
             self._came_ns = time.monotonic_ns()
 
-    @property
-    def last_ns(self) -> int | None:
-        """Capture time of the last packet; None before the first one."""
-        return self._packet_ns
-
     def now_ns(self) -> int | None:
         """Returns the capture time now; None before the first packet."""
         if self._packet_ns is None:

@@ -163,14 +163,6 @@ class Engine:
         """
         return packets if self._is_part else self.clock.steady(packets)  # parts have them already
 
-    def pass_time(self, time_ns: int) -> MessageBatch | None:
-        """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may
-        say so for a long time.
-
-        The result depends on when this is called, so readings of files do without it.
-        """
-        return self.decode(self.frame_overdue(time_ns))
-
     def finish(self) -> MessageBatch | None:
         """Returns the messages that the end of the input releases."""
         return self.decode(self.frame_rest())
@@ -184,7 +176,11 @@ class Engine:
         return self._frames(self._framed(chunks))
 
     def frame_overdue(self, time_ns: int) -> Frames:
-        """Does the first half of ``pass_time``."""
+        """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may
+        say so for a long time.
+
+        The result depends on when this is called, so readings of files do without it.
+        """
         time_ns -= self.clock.ahead_ns
         waited = chain.from_iterable(
             self._left_to_framers(connection) for connection in self._brief.due(time_ns)
@@ -213,8 +209,8 @@ class Engine:
         )
 
     def decode(self, frames: Frames) -> MessageBatch | None:
-        """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for
-        everything that was found, in order.
+        """Does the second half of ``feed`` and ``finish``; call this once for everything that was
+        found, in order.
         """
         return self._decoding.decode(frames, self._origin_ns or 0)
 

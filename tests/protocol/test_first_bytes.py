@@ -222,8 +222,10 @@ def test_what_waits_for_the_end_is_told_when_time_has_passed(
         engine = Engine(["a"])
         with open_capture(path) as opened:
             assert [engine.feed(batch) for batch in opened] == [None]
-        assert engine.pass_time(builders.START_NS + 400_000_000) is None
-        found.append(damage.rows_in(engine.pass_time(builders.START_NS + 600_000_000)))
+        assert engine.decode(engine.frame_overdue(builders.START_NS + 400_000_000)) is None
+        found.append(
+            damage.rows_in(engine.decode(engine.frame_overdue(builders.START_NS + 600_000_000)))
+        )
     assert len(found[0]) == 1
     assert found[0] == found[1]
 

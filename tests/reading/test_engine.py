@@ -278,7 +278,7 @@ def silences(
     parts = [part for packets in capture for part in pieces(packets, [after])]
     capture.close()
     before = [engine.feed(parts[0])]
-    before.append(engine.pass_time(int(parts[0].time_ns[-1] + seconds * 1e9)))
+    before.append(engine.decode(engine.frame_overdue(int(parts[0].time_ns[-1] + seconds * 1e9))))
     behind = [*(engine.feed(part) for part in parts[1:]), engine.finish()]
     return (
         [batch for batch in before if batch is not None],

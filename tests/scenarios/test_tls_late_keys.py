@@ -65,7 +65,7 @@ def test_what_came_before_its_secrets_is_read_when_they_come_and_no_packet_follo
     assert followed.said == []
     followed.keylog.write_text(followed.secrets)
     last = int(followed.pieces[4].time_ns[-1])
-    followed.take(followed.engine.pass_time(last + 10_000_000_000))
+    followed.take(followed.engine.decode(followed.engine.frame_overdue(last + 10_000_000_000)))
     early = len(followed.said)
     assert early > 3
     followed.feed(slice(5, None))
@@ -78,7 +78,9 @@ def test_a_connection_that_is_over_waits_for_its_secrets_too(recorded: Recorded)
     followed.feed(slice(None))
     assert followed.said == []
     followed.keylog.write_text(followed.secrets)
-    followed.take(followed.engine.pass_time(int(followed.pieces[-1].time_ns[-1])))
+    followed.take(
+        followed.engine.decode(followed.engine.frame_overdue(int(followed.pieces[-1].time_ns[-1])))
+    )
     assert followed.said == SAID
 
 
@@ -91,7 +93,11 @@ def test_secrets_may_come_one_by_one(recorded: Recorded) -> None:
         followed.feed(slice(3 * number, 3 * number + 3))
         with followed.keylog.open("a") as file:
             file.write(line[:150])
-        followed.take(followed.engine.pass_time(int(followed.pieces[3 * number].time_ns[0])))
+        followed.take(
+            followed.engine.decode(
+                followed.engine.frame_overdue(int(followed.pieces[3 * number].time_ns[0]))
+            )
+        )
         with followed.keylog.open("a") as file:
             file.write(line[150:])
     followed.feed(slice(3 * len(lines), None))

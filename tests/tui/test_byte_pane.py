@@ -15,7 +15,7 @@ def test_every_byte_is_shown() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_row(109)
         await settled(app, pilot)
-        data, pane = app.inspection.store.bytes_of(109), app.packets.bytes
+        data, pane = app.inspection.store.messages([109]).bytes_of(0), app.packets.bytes
         text = "".join(pane.render_line(line).text for line in range(pane.size.height))
         for start in range(0, len(data), pane.across):
             assert data[start : start + pane.across].hex(" ") in text
@@ -32,7 +32,7 @@ def test_what_a_hole_took_is_dots() -> None:
         ]
         app.navigation.to_row(rows[0])
         await settled(app, pilot)
-        start = app.inspection.store.annotate(rows[0]).missing[0][0]
+        start = app.inspection.store.messages([rows[0]]).annotate(0).missing[0][0]
         app.packets.bytes.scroll_to(y=start // 4, animate=False, immediate=True)
         await settled(app, pilot)
         assert "··" in screen(app)

@@ -10,7 +10,7 @@ def test_every_form_of_a_message(store: Store) -> None:
     batch = store.messages([99])
     forms = {form: copied(form, batch) for form in FORMS}
     assert json.loads(forms["json"])["row"] == 99
-    assert bytes.fromhex(forms["hex"]) == store.bytes_of(99)
+    assert bytes.fromhex(forms["hex"]) == store.messages([99]).bytes_of(0)
 
 
 def test_a_message_of_no_stream_has_the_conversation_of_its_connection(store: Store) -> None:

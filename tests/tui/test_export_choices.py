@@ -63,8 +63,8 @@ def test_packets_are_those_of_the_messages(tmp_path: Path, inspection: Inspectio
     export(str(path), inspection, np.array(ROWS), lambda _: None)
     some = Inspection([str(path)])
     some.load()
-    wanted = [inspection.store.bytes_of(row) for row in ROWS]
-    found = [some.store.bytes_of(row) for row in range(1, some.store.rows + 1)]
+    wanted = [inspection.store.messages([row]).bytes_of(0) for row in ROWS]
+    found = [some.store.messages([row]).bytes_of(0) for row in range(1, some.store.rows + 1)]
     some.close()
     assert set(wanted) <= set(found)
     assert len(found) < 161

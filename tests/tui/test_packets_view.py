@@ -116,7 +116,7 @@ def test_a_field_becomes_a_column_and_goes_again() -> None:
         for name in ("cas", "key", "rev_seqno"):
             app.packets.fields.select_named(name)
             await press(app, pilot, "c")
-        cas = app.inspection.store.annotate(row).field("cas")
+        cas = app.inspection.store.messages([row]).annotate(0).field("cas")
         assert cas is not None
         lines = screen(app).splitlines()
         assert all(name in lines[2] for name in ("cas", "key", "rev_seqno"))

@@ -43,7 +43,7 @@ def test_a_pattern_is_found_in_the_lines_that_it_fits(store: Store, pattern: str
 
 def test_bytes_are_found_in_the_messages_that_have_them(store: Store) -> None:
     assert found(store, "x:80 53") == [
-        row for row in range(1, store.rows + 1) if b"\x80\x53" in store.bytes_of(row)
+        row for row in range(1, store.rows + 1) if b"\x80\x53" in store.messages([row]).bytes_of(0)
     ]
 
 

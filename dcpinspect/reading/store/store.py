@@ -27,7 +27,6 @@ from dcpinspect.protocol.column_types import HoleRanges, NumberColumn, RowNumber
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.session import SettledSessions
 from dcpinspect.reading.store import part as p
 from dcpinspect.reading.store import places as pl
@@ -424,16 +423,6 @@ class Store(AbstractContextManager["Store", None]):
             batch = self.messages(rows[first : first + _READ_AT_ONCE])
             pieces.append(short(batch, np.arange(len(batch)), name))
         return pa.concat_arrays(pieces) if pieces else pa.array([], type_of(name))
-
-    def bytes_of(self, row: int) -> bytes:
-        """Returns the bytes of a message, zeros where the capture lacks some. Raises IndexError,
-        NotKeptError, ChangedCaptureError.
-        """
-        return self.messages([row]).bytes_of(0)
-
-    def annotate(self, row: int) -> Message:
-        """Returns the message with every field explained. Raises errors as ``bytes_of``."""
-        return self.messages([row]).annotate(0)
 
     def messages(self, rows: Sequence[int] | RowNumbers) -> MessageBatch:
         """Returns these messages as reading gave them, in this order: for lines, annotations, any

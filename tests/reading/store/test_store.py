@@ -193,7 +193,10 @@ def test_compressed_captures_are_unpacked_once(folder: Path) -> None:
     check([path], batch_bytes=3000)
     with Filled([path]).store as store:
         path.unlink()
-        assert len(store.bytes_of(1)) == store.batch_of([1], ["length"]).column(0)[0].as_py()
+        assert (
+            len(store.messages([1]).bytes_of(0))
+            == store.batch_of([1], ["length"]).column(0)[0].as_py()
+        )
 
 
 def test_a_pipe_is_kept_as_it_comes(folder: Path) -> None:
@@ -270,7 +273,7 @@ def test_places_without_messages_do_not_wait_in_memory(
     path = builders.capture(folder / "a.pcap", server=b"".join(messages))
     check([path], batch_bytes=4096)
     with Filled([path], batch_bytes=4096).store as store:
-        assert store.bytes_of(21) == messages[20]
+        assert store.messages([21]).bytes_of(0) == messages[20]
         assert len(list(next(folder.glob("dcpinspect-spool-*")).glob("*.places"))) > 5
 
 
@@ -299,7 +302,7 @@ def test_any_rows_in_any_order_also_twice(
         found = store.messages(np.array(rows))
         assert found.row.tolist() == rows
         assert [found.bytes_of(index) for index in range(6)] == [
-            store.bytes_of(row) for row in rows
+            store.messages([row]).bytes_of(0) for row in rows
         ]
 
 
@@ -313,7 +316,7 @@ def test_no_rows_are_a_table_and_a_batch(large: tuple[Path, Store]) -> None:
 def test_a_row_that_does_not_exist_is_an_index_error(large: tuple[Path, Store], row: int) -> None:
     _, store = large
     with pytest.raises(IndexError, match=rf"row {row}: rows are 1 to 300"):
-        store.annotate(row)
+        store.messages([row]).annotate(0)
     with pytest.raises(IndexError, match=rf"row {row}: rows are 1 to 300"):
         store.batch_of([5, row], ["name"])
 
@@ -322,7 +325,7 @@ def test_an_empty_store_says_so(folder: Path) -> None:
     with Filled([builders.capture(folder / "a.pcap")]).store as store:
         assert (store.rows, store.first_row, list(store.batches(["row"]))) == (0, 1, [])
         with pytest.raises(IndexError, match="row 1: there are no messages"):
-            store.bytes_of(1)
+            store.messages([1]).bytes_of(0)
 
 
 def test_batches_after_a_row_begin_with_the_next(
@@ -414,7 +417,7 @@ def test_a_capture_that_shrinks_says_so_and_columns_stay(large: tuple[Path, Stor
         ChangedCaptureError,
         match=rf"{path}.*: has shrunk from .* to 1,000 bytes since it was read; open it again",
     ):
-        store.annotate(300)
+        store.messages([300]).annotate(0)
     assert store.batch_of([300], ["row"]).column("row").to_pylist() == [300]
 
 
@@ -426,7 +429,7 @@ def test_other_bytes_in_a_capture_are_no_messages_of_it(large: tuple[Path, Store
     with pytest.raises(
         ChangedCaptureError, match=r"frame \d+ has other bytes than when it was read; open it again"
     ):
-        store.annotate(7)
+        store.messages([7]).annotate(0)
 
 
 def piped(folder: Path, data: bytes) -> Path:
@@ -470,7 +473,7 @@ def test_of_a_stream_whole_parts_are_dropped_from_the_front(
                 r"read a file"
             ),
         ):
-            store.annotate(5)
+            store.messages([5]).annotate(0)
 
 
 @pytest.mark.slow
