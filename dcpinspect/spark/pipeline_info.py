@@ -7,6 +7,7 @@ from collections.abc import Container
 from typing import Any
 
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.spark.duckdb_sql import TableQuery
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of
 from dcpinspect.spark.outputs import states as states_of
@@ -122,37 +123,19 @@ def _without_vbuckets(row: dict[str, Any], known: Container[str]) -> str:
     )
 
 
+_BY_CAUSE = """
+    select severity, rule, cause, count(*) as findings, sum("count")::bigint as "count",
+        len(list_distinct(flatten(list(connections)))) as connections,
+        len(list_distinct(flatten(list(vbuckets)))) as vbuckets
+    from findings where effect_of is null
+    group by severity, rule, cause order by findings desc, rule, cause nulls first
+"""
+
+
 def _findings(manifest: Manifest) -> list[dict[str, Any]]:
     """Groups the findings by rule and cause: the worst first, then the most frequent. Effects of
     others are left out.
     """
-    groups: dict[tuple[str, str, str | None], list[dict[str, Any]]] = {}
-    for row in _rows(
-        manifest,
-        "findings",
-        ["severity", "rule", "cause", "count", "connections", "vbuckets", "effect_of"],
-    ):
-        if row["effect_of"] is not None:
-            continue
-        groups.setdefault((row["severity"], row["rule"], row["cause"]), []).append(row)
-    finding_groups = [
-        {
-            "severity": severity,
-            "rule": rule,
-            "cause": cause,
-            "findings": len(rows),
-            "count": sum(row["count"] for row in rows),
-            "connections": len({connection for row in rows for connection in row["connections"]}),
-            "vbuckets": len({vbucket for row in rows for vbucket in row["vbuckets"]}),
-        }
-        for (severity, rule, cause), rows in groups.items()
-    ]
-    return sorted(
-        finding_groups,
-        key=lambda finding_group: (
-            SEVERITIES.index(finding_group["severity"]),
-            -finding_group["findings"],
-            finding_group["rule"],
-            finding_group["cause"] or "",
-        ),
-    )
+    with TableQuery(_BY_CAUSE, manifest) as query:
+        causes = [cause for batch in query.result() for cause in batch.to_pylist()]
+    return sorted(causes, key=lambda cause: SEVERITIES.index(cause["severity"]))
