@@ -18,6 +18,7 @@ from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.anomalies import CASES, OSO_FAULTS, OVERLAP, Case
+from dcpinspect.streams.event_keys import SCOPES
 from dcpinspect.streams.record_codes import NOOP
 from dcpinspect.streams.records import Anomalies, Anomaly, Snapshot, Snapshots, Streams
 from dcpinspect.streams.transitions import NOT_ACCEPTED
@@ -103,9 +104,11 @@ RULES = rules(
         fields: by_seqno
         in_stream: yes
     seqno-outside-snapshot snapshot error producer
-        fires: an event lies outside the range of its snapshot marker
-        unless: OSO snapshots; markers without a range; events of a marker that has the opaque of
-            this stream and another vbucket; after a hole
+        fires: an event lies outside the range of its snapshot marker; a warning if it is a mutation,
+            deletion or expiration above the greatest visible seqno of its marker
+        unless: OSO snapshots; markers without a range; a greatest visible seqno of 0, or in merged
+            snapshots of a replica; events of a marker that has the opaque of this stream and
+            another vbucket; after a hole
         next: {FAULT}
         cost: wrong-data
         fields: by_seqno
@@ -138,8 +141,9 @@ RULES = rules(
         silences: marker-overlap snapshot-incomplete
         in_stream: yes
     oso-structure snapshot error producer
-        fires: an OSO snapshot ends without a start, starts inside another, or has a marker inside
-        unless: streams whose beginning was not captured
+        fires: an OSO snapshot ends without a start, starts inside another, has a marker inside, or
+            two events of one seqno
+        unless: streams whose beginning was not captured; two events around a hole
         next: {FAULT}
         cost: wrong-data
         fields: flags
@@ -153,10 +157,11 @@ RULES = rules(
         cost: wrong-data
         fields: prepared_seqno
     duplicate-key-in-snapshot snapshot error
-        fires: a document comes twice in one snapshot, or twice as a pending prepare; a note if there
-            are too many keys to check
+        fires: a document comes twice in one snapshot, or its key is prepared again before the
+            first prepare is committed or aborted; a note if there are too many keys to check
         unless: markers that allow a key twice; a prepare and its commit; merged snapshots of a
-            replica; prepares from disk; after a hole
+            replica; prepares from disk; a prepare in another snapshot, where a missing seqno or a snapshot
+            from disk lies between; after a hole
         next: {FAULT}
         causes: keys-not-checked
         whose: producer, normal for keys-not-checked
@@ -206,6 +211,15 @@ RULES = rules(
         needs: contents
         cost: wrong-data
         fields: collection_id key
+        in_stream: yes
+    name-taken snapshot warning producer
+        fires: a collection is created with the name of another one of its scope that was not
+            dropped, or a scope with that of another scope
+        unless: OSO snapshots; a snapshot from disk between the two; after a hole
+        next: {FAULT}
+        needs: contents
+        cost: wrong-data
+        fields: key
         in_stream: yes
     manifest-uid-backwards snapshot warning producer
         fires: a system event has a lower manifest uid than the one before it
@@ -289,6 +303,11 @@ class _Anomaly:
         connection, row = int(self.batch.connection[self.index]), int(self.batch.row[self.index])
         name = self.batch.names.known_collection(connection, self.a, row, is_own=True)
         return "collection " + (f"0x{self.a:x}" if name is None else with_id(name, self.a))
+
+    @property
+    def named(self) -> str:
+        """What gets a name."""
+        return "scope" if self.a >= SCOPES else "collection"
 
     @property
     def start(self) -> int:

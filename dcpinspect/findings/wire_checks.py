@@ -17,7 +17,7 @@ from dcpinspect.findings.finding import Candidates
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.findings.rule_set import RuleSet
 from dcpinspect.findings.value_rules import broken_values
-from dcpinspect.findings.wire_rules import RULES
+from dcpinspect.findings.wire_rules import BROKEN, RULES
 from dcpinspect.protocol.annotate import unknown_opcode
 from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
@@ -37,6 +37,7 @@ from dcpinspect.protocol.layouts import DCP, LAYOUTS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.session import readable
 from dcpinspect.tables.messages import MessageBatch
@@ -353,6 +354,7 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
             else f"prepare with durability level {level[row]}"
         ),
     )
+    yield from _long_keys(batch, request)
     rows, state = requests_with("state", Opcode.DCP_SET_VBUCKET_STATE)
     yield _candidates(
         "vbucket-state-value",
@@ -368,6 +370,38 @@ def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates
         lambda row: f"seqno {seqno[row]}",
         seqnos=lambda row: (int(seqno[row]),),
     )
+
+
+_LONGEST_KEY, _LONGEST_IN_COLLECTION = 250, 246
+"""Bytes of a key of a document, without its collection id."""
+
+
+def _long_keys(batch: MessageBatch, request: BoolArray) -> Iterator[Candidates]:
+    """Yields events of documents with keys that servers do not have."""
+    decoded = batch.decoded
+    key_size = decoded.key.size
+    if key_size.max(initial=0) <= _LONGEST_IN_COLLECTION:
+        return
+    is_document = request & _commanded(*_OF_DOCUMENTS)[decoded.opcode] & ~decoded.has_bad_prefix
+    in_collection = decoded.collection_id.is_known & (decoded.collection_id.values != 0)
+    longest_key = np.where(in_collection, _LONGEST_IN_COLLECTION, _LONGEST_KEY)
+    # a key that has no id taken off may have one
+    is_certain = (decoded.collections == CollectionsState.ON) | (
+        decoded.collections == CollectionsState.OFF
+    )
+    longest_key = np.where(is_certain, longest_key, _LONGEST_KEY + 1)
+    yield Candidates(
+        "oversized-body",
+        np.flatnonzero(is_document & (key_size > longest_key)),
+        lambda row: f"{batch.name_of(row)} has a key of {key_size[row]} bytes",
+        next=BROKEN,
+    )
+
+
+_OF_DOCUMENTS = (
+    *(Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION),
+    *(Opcode.DCP_PREPARE, Opcode.DCP_COMMIT, Opcode.DCP_ABORT),
+)
 
 
 def _rollbacks(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:

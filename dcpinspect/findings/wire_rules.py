@@ -28,7 +28,8 @@ RULES = rules(
         next: {BROKEN}
         cost: broken-messages
     oversized-body wire warning sender
-        fires: a header has a body length of more than 30 MiB
+        fires: a header has a body length of more than 30 MiB, or a document's key is longer than 250
+            bytes (246 in collections other than 0)
         next: look at the bytes before it, because the length may be misread; a client must send
             less at once, because a server disconnects it
         cost: broken-messages

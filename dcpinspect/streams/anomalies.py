@@ -101,6 +101,17 @@ OUTSIDE_SNAPSHOT = _anomaly(
     shared="a seqno is outside the range of its snapshot",
     is_of_marker=True,
 )
+ABOVE_VISIBLE = _anomaly(
+    "seqno-outside-snapshot",
+    "{0.name} of seqno {0.seqno} is above the greatest visible seqno of its snapshot, "
+    "{0.other_seqno}",
+    seqnos="seqno other_seqno",
+    against="marker",
+    shared="an event is above the greatest visible seqno of its snapshot",
+    severity="warning",
+    next="report the marker with the producer's version; a consumer can use the event, but not the "
+    "greatest visible seqno",
+)
 BELOW_START = _anomaly(
     "seqno-below-request-start",
     "seqno {0.seqno} came, although the consumer had all up to seqno {0.other_seqno}",
@@ -123,6 +134,13 @@ BEHIND = _anomaly(
     shared="a marker ends below the last seqno of the stream",
 )
 OSO_STRUCTURE = _anomaly("oso-structure", "OSO snapshot: {0.oso_fault}", against="marker")
+OSO_REPEATED = _anomaly(
+    "oso-structure",
+    "OSO snapshot: seqno {0.seqno} came twice",
+    seqnos="seqno",
+    against="marker",
+    shared="a seqno is twice in an OSO snapshot",
+)
 ROLLBACK_ABOVE = _anomaly(
     "rollback-above-start",
     "rolled back to seqno {0.seqno}, above seqno {0.other_seqno}, which was asked for",
@@ -171,7 +189,7 @@ DUPLICATE_PREPARE = _anomaly(
     "key {0.key} was prepared at seqno {0.seqno}, and again at seqno {0.other_seqno}",
     seqnos="seqno other_seqno",
     against="marker",
-    shared="a key is prepared twice in a snapshot",
+    shared="a key is prepared twice",
 )
 COMMIT_WITHOUT_PREPARE = _anomaly(
     "commit-without-prepare",
@@ -198,6 +216,13 @@ AFTER_COLLECTION_END = _anomaly(
     "{0.event} of {0.collection}, which ended at seqno {0.other_seqno}",
     seqnos="by_seqno",
     against="previous",
+)
+NAME_TAKEN = _anomaly(
+    "name-taken",
+    "{0.named} {0.key} is created, though there is one of this name that was not dropped",
+    seqnos="by_seqno",
+    against="previous",
+    shared="a name is given that something else has",
 )
 RESERVED_COLLECTION = _anomaly(
     "bad-collection-prefix",

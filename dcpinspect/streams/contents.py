@@ -21,7 +21,7 @@ from dcpinspect.streams import event_keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.record_codes import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
+from dcpinspect.streams.record_codes import IS_ASKED, IS_EVENT, SEQNO_ADVANCED, SYSTEM_EVENT
 from dcpinspect.streams.records import LEAST, Anomalies, Messages, RowCounts, Snapshots, Streams
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.state import ReadingState, biased
@@ -224,13 +224,27 @@ def _events(
     collection = collections_of(batch, rows)
     hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows, hashed_by), -1)
     events = event_keys.KeyEvents.zeros(len(event_rows))
-    spread = (collection.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)
+    events.event[:] = batch.column("event").values[rows]
+    key_space = collection
+    is_system = messages.kind[event_rows] == SYSTEM_EVENT
+    if is_system.any():
+        scope = batch.column("scope_id").take(rows)
+        scope_number = event_keys.SCOPES + scope.values.astype(np.int64)
+        is_of_scope = is_system & np.isin(
+            events.event, (event_keys.CREATE_SCOPE, event_keys.DROP_SCOPE)
+        )
+        collection = np.where(is_of_scope, np.where(scope.is_known, scope_number, -1), collection)
+        # a collection's name is one in its scope, and a scope's in the bucket
+        key_space = np.where(
+            is_of_scope, 2 * event_keys.SCOPES, np.where(is_system, scope_number, key_space)
+        )
+        hashed[is_system & ~scope.is_known] = -1
+    spread = (key_space.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)
     events.message[:] = event_rows
     events.key[:] = np.where(hashed < 0, -1, (hashed ^ spread) & ((1 << 62) - 1))
     events.cas[:] = biased(decoded.cas[rows])
     events.collection[:] = collection
     events.prepared[:] = biased(batch.column("prepared_seqno").values[rows])
-    events.event[:] = batch.column("event").values[rows]
     uid = batch.column("manifest_uid").take(rows)
     events.uid[:], events.has_uid[:] = biased(uid.values), uid.is_known
     events.is_outside[:] = _is_outside(

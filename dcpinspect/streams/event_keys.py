@@ -35,7 +35,9 @@ class KeyEvent(Struct[T]):
     message: T = number("Number of the message.")
     key: T = number("Hash of collection and key, -1 if part of it is not in the capture.")
     cas: T = number("Its CAS, biased.")
-    collection: T = number("Its collection, -1 if unknown.")
+    collection: T = number(
+        "Its collection, -1 if unknown; of an event about a scope, SCOPES and the scope."
+    )
     prepared: T = number("Seqno of the prepare that it completes, biased.")
     event: T = number("What a system event tells.")
     uid: T = number("Uid of the manifest, biased.")
@@ -50,7 +52,9 @@ class KeyEvents(KeyEvent[IntArray], StructRows[KeyEvent]):
 
 
 class KeyRow(Struct[T]):
-    """What is known of a key of a stream, of a collection, or of the stream itself."""
+    """What is known of a key of a stream, of the name of a collection or scope, of a collection
+    or scope, or of the stream itself.
+    """
 
     stream: T = number("The stream.")
     key: T = number("A hash; OF_STREAM and below for the stream itself and for collections.")
@@ -62,7 +66,7 @@ class KeyRow(Struct[T]):
     cas: T = number("CAS of that, biased; of the stream itself, the uid of its manifest.")
     prepared: T = number(
         "Seqno of the prepare that is pending, biased, LEAST for none; of the stream itself, "
-        "of the latest prepare without a key."
+        "of the latest prepare without a key; of a name, the collection or scope that has it."
     )
     at: MessageRow[T] = nested(MessageRow, "The event that ``seqno`` or ``cas`` is of.")
 
@@ -106,6 +110,9 @@ AT_ONCE = 64
 """Number of events whose entries are looked up together."""
 
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
+CREATE_SCOPE, DROP_SCOPE = 3, 4
+SCOPES = 1 << 32
+"""Scopes have the numbers from here on, where those of collections end."""
 FIRST_COLLECTION = 8
 """The first id that is sent besides the default collection's, 0: servers keep those between."""
 
@@ -223,10 +230,9 @@ def on_completion(
         entry_of(tables, message.stream, OF_STREAM, message.place.row)
     ].prepared
     entry, prepared = tables.entries[h], event.prepared
-    if entry.prepared == prepared:
-        entry.prepared = LEAST
-        return
-    if not is_certain or message.snapshot < 0:
+    is_pending = entry.prepared == prepared
+    entry.prepared = LEAST  # one of another prepare shows that this one is over, too
+    if is_pending or not is_certain or message.snapshot < 0:
         return
     snapshot, stream = tables.snapshots[message.snapshot], tables.streams[message.stream]
     if snapshot.flags & (MEMORY | DISK) != MEMORY:
@@ -249,16 +255,24 @@ def on_completion(
 
 
 @kernel_function
-def on_prepare(tables: KeyTables, message: Message, h: int) -> None:
-    """Handles a prepare of the key of entry ``h``. A snapshot has one at most: in memory, nothing
-    replaces a prepare that waits.
+def on_prepare(tables: KeyTables, message: Message, h: int, is_certain: bool) -> None:
+    """Handles a prepare of the key of entry ``h``: in memory, nothing replaces one that waits.
+    ``is_certain``: nothing of its stream was lost.
     """
     entry, n = tables.entries[h], message.snapshot
     if entry.prepared > LEAST and n >= 0 and message.standing & k.IS_SUSPENDED == 0:
         snapshot = tables.snapshots[n]
         is_memory = snapshot.flags & (MEMORY | DISK | HISTORY | MAY_REPEAT) == MEMORY
-        are_inside = snapshot.start <= entry.prepared < message.seqno <= snapshot.end
-        if is_memory and are_inside and snapshot.is_merged == 0:
+        is_inside = snapshot.start <= entry.prepared
+        # from disk, a commit may come as a mutation, and an abort not at all; a seqno that did not
+        # come may be either
+        is_pending = (
+            is_certain
+            and entry.prepared > max(entry.seqno, snapshot.disk_end)
+            and entry.prepared >= message.detail
+        )
+        is_later = entry.prepared < message.seqno <= snapshot.end
+        if is_memory and (is_inside or is_pending) and is_later and snapshot.is_merged == 0:
             enter_anomaly(
                 tables, anomalies.DUPLICATE_PREPARE, message, -1, entry.prepared, message.seqno
             )
@@ -289,7 +303,26 @@ def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
 
 
 @kernel_function
-def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso: bool) -> None:
+def on_name(tables: KeyTables, message: Message, event: KeyEvent, is_certain: bool) -> None:
+    """Handles a name that a collection or scope gets. ``is_certain``: nothing of its stream was
+    lost.
+    """
+    entry = tables.entries[entry_of(tables, message.stream, event.key, message.place.row)]
+    owner, n = entry.prepared, message.snapshot
+    if is_certain and n >= 0 and owner > LEAST and owner != event.collection:
+        h = entry_of(tables, message.stream, OF_COLLECTION - owner, message.place.row)
+        # a dropped collection leaves nothing on a disk that was compacted
+        is_seen = entry.snapshot == n or entry.seqno > tables.snapshots[n].disk_end
+        if is_seen and tables.entries[h].snapshot == BEGUN and message.seqno > entry.seqno:
+            enter_anomaly(tables, anomalies.NAME_TAKEN, message, h, event.collection, owner)
+    entry.prepared = event.collection
+    entry.snapshot, entry.seqno = n, message.seqno
+
+
+@kernel_function
+def on_system_event(
+    tables: KeyTables, message: Message, event: KeyEvent, in_oso: bool, is_certain: bool
+) -> None:
     """Handles a system event: a collection or scope comes or goes."""
     row = message.place.row
     if event.has_uid and not in_oso:
@@ -300,11 +333,9 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
         entry.cas = event.uid
         entry.at = message.place
     event_id = event.event
-    if event.collection < 0 or (
-        event_id != BEGIN_COLLECTION
-        and event_id != END_COLLECTION
-        and event_id != MODIFY_COLLECTION
-    ):
+    is_end = event_id in (END_COLLECTION, DROP_SCOPE)
+    is_new = event_id in (BEGIN_COLLECTION, CREATE_SCOPE)
+    if event.collection < 0 or not (is_end or is_new or event_id == MODIFY_COLLECTION):
         return
     if 0 < event.collection < FIRST_COLLECTION:
         enter_anomaly(tables, anomalies.RESERVED_COLLECTION, message, -1, event.collection, 0)
@@ -312,9 +343,11 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
         entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)
     ]
     if collection_entry.snapshot == NEW or message.seqno > collection_entry.seqno:
-        collection_entry.snapshot = OVER if event_id == END_COLLECTION else BEGUN
+        collection_entry.snapshot = OVER if is_end else BEGUN
         collection_entry.seqno = message.seqno
         collection_entry.at = message.place
+    if is_new and event.key >= 0:
+        on_name(tables, message, event, is_certain)
 
 
 @kernel_function
@@ -340,7 +373,7 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
         h = entry_from(tables, event.slot, message.stream, event.key, row)
     tables.entries[h].row = row
     if message.kind == k.PREPARE:
-        on_prepare(tables, message, h)
+        on_prepare(tables, message, h, is_certain)
     elif message.kind != k.EVENT:
         on_completion(tables, message, event, h, is_certain)
     if message.kind == k.EVENT or message.kind == k.COMMIT:
@@ -374,7 +407,7 @@ def follow_keys(start: int, tables: KeyTables) -> int:
             tables.marks.has_said = 1
             enter_anomaly(tables, anomalies.KEYS_UNCHECKED, message, -1, len(tables.entries), 0)
         if message.kind == k.SYSTEM_EVENT:
-            on_system_event(tables, message, event, in_oso)
+            on_system_event(tables, message, event, in_oso, is_certain)
         else:
             on_document(tables, message, event, is_certain)
     return len(tables.events)

@@ -20,6 +20,8 @@ class ReceivedSeqnos:
         self._ranges: IntArray = np.empty((0, 2), dtype=np.int64)
         self._fresh: list[IntArray] = []
         self._size = 0
+        self.repeated: int | None = None
+        """The least seqno that came twice, as far as ``merged``."""
 
     def add(self, seqnos: IntArray) -> None:
         """Takes the next ones."""
@@ -36,6 +38,12 @@ class ReceivedSeqnos:
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         if len(pairs):
             last = np.maximum.accumulate(pairs[:, 1])
+            repeats = pairs[1:, 0][pairs[1:, 0] <= last[:-1]]
+            if len(repeats):
+                least_seqno = int(repeats.min())
+                self.repeated = min(
+                    least_seqno if self.repeated is None else self.repeated, least_seqno
+                )
             # the next first less one: it is above the least number there is, so it does not
             # overflow
             starts = np.concatenate(
@@ -52,6 +60,10 @@ class OutOfOrder:
 
     def __init__(self) -> None:
         self._running: dict[int, ReceivedSeqnos] = {}  # by number of the snapshot
+        self.repeated: list[tuple[int, int, int]] = []
+        """Of the latest call, the snapshots that are complete and had a seqno twice: row of the
+        end, number of the snapshot, and the least such seqno.
+        """
 
     def feed(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> Gaps:
         """Takes seqnos as the kernel wrote them, in order of arrival; call with every batch.
@@ -60,7 +72,15 @@ class OutOfOrder:
         for number, rows in by_value(seqnos.snapshot):
             self._running.setdefault(number, ReceivedSeqnos()).add(seqnos.seqno[rows])
         over = [number for number in self._running if snapshots.state[number] != OPEN]
-        ranges_of = {number: self._running.pop(number).merged() for number in over}
+        received = {number: self._running.pop(number) for number in over}
+        ranges_of = {number: seqnos.merged() for number, seqnos in received.items()}
+        self.repeated = sorted(
+            (int(snapshots.closed_row[number]), number, seqnos.repeated)
+            for number, seqnos in received.items()
+            if seqnos.repeated is not None
+            and snapshots.state[number] == COMPLETE_OSO
+            and not snapshots.is_tainted[number]
+        )
         return Gaps.joined(
             [
                 _missing(ranges, snapshots[[number]])

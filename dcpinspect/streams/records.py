@@ -60,7 +60,7 @@ class Message(Struct[T]):
     seqno: T = number("Seqno of the message, biased, if its kind has one.")
     detail: T = number(
         "Row of what the message carries besides, in the table for its kind: requests, "
-        "answers, markers, holes or extras."
+        "answers, markers, holes or extras. Of prepares, written by the kernel: ``Stream.unbroken``."
     )
     size: T = number(
         "Bytes that flow control counts. Where a window is granted, the kernel writes those "
@@ -280,6 +280,7 @@ class Stream(Struct[T]):
     in_oso: T = number("The current OSO snapshot.", reset=-1, of="snapshots")
     has_position: T = number("Whether ``position`` is known.")
     position: T = number("Seqno up to which the stream has accounted for everything, biased.")
+    unbroken: T = number("Seqno since which no other is missing, biased.", reset=LEAST)
     position_by: T = number("What gave ``position``: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
     position_in: T = number("Snapshot that ran when ``position`` was given.", of="snapshots")
     position_losses: T = number("Losses of the connection when ``position`` was given.")

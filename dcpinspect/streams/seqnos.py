@@ -66,6 +66,7 @@ def enter_gap(
     gap.stream = stream.number
     gap.after = stream.position
     gap.before = before
+    stream.unbroken = before
     gap.flags = flags
     gap.snapshot = n
     gap.begins = stream.at
@@ -200,6 +201,12 @@ def on_next_seqno(state: ReadingState, message: Message, stream: Stream, n: int)
         enter_anomaly(
             state, anomalies.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind
         )
+    elif n >= 0 and stream.lost_since_marker == 0 and message.kind == k.EVENT:
+        snapshot = state.snapshots[n]
+        visible = snapshot.seqnos.max_visible  # 0 means none
+        has_visible = snapshot.seqnos.present & k.HAS_VISIBLE != 0 and visible > LEAST
+        if has_visible and seqno > visible and snapshot.is_merged == 0:
+            enter_anomaly(state, anomalies.ABOVE_VISIBLE, message, stream.number, seqno, visible)
     remember_leap(message, stream, is_in_range(state, n, seqno), is_outside)
     leave_gap(state, message, stream, n)
     move(
@@ -395,6 +402,8 @@ def say_standing(message: Message, stream: Stream) -> None:
     message.stream = stream.number
     message.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot
     message.standing = standing
+    if message.kind == k.PREPARE:
+        message.detail = stream.unbroken
 
 
 @kernel_function

@@ -17,7 +17,9 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.flags import SKIP_DELETES
+from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import words as w
+from dcpinspect.streams.anomalies import OSO_REPEATED
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.connections import (
     clients_of,
@@ -57,7 +59,7 @@ from dcpinspect.streams.leaving import (
     stale_snapshots,
     stale_streams,
 )
-from dcpinspect.streams.lookup import refill_slots
+from dcpinspect.streams.lookup import fill_anomaly, refill_slots
 from dcpinspect.streams.message_columns import MessageColumns
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.oso import OutOfOrder
@@ -209,6 +211,8 @@ class Tracker(Portable):
             state.add_gaps(
                 self._out_of_order.feed(state.used(state.oso_seqnos), state.known_tables.snapshots)
             )
+            for row, snapshot, seqno in self._out_of_order.repeated:
+                self._say_repeated(row, snapshot, seqno)
             state.counts.oso_seqnos = 0
         if self.contents is not None:
             self.contents.feed(batch, state, self.conversation.filters)
@@ -220,6 +224,16 @@ class Tracker(Portable):
             self.flow.feed(batch, state)
         if self.noops is not None:
             self.noops.feed(batch, state, self.conversation.sessions)
+
+    def _say_repeated(self, row: int, snapshot: int, seqno: int) -> None:
+        """Writes the anomaly of an OSO snapshot that had a seqno twice, and ended in this row."""
+        state, messages = self.state, self.state.messages
+        is_end = (messages.place.row == row) & (messages.kind == k.OSO)
+        anomaly = state.anomalies[state.counts.anomalies]
+        fill_anomaly(anomaly, OSO_REPEATED, messages[int(np.flatnonzero(is_end)[0])], seqno, 0)
+        anomaly.stream, anomaly.snapshot = state.snapshots[snapshot].stream, snapshot
+        state.counts.anomalies += 1
+        state.make_room_in("anomalies")
 
     def speaks_dcp(self, connection: int) -> bool:
         """Returns whether anything was said on a connection that belongs to DCP."""

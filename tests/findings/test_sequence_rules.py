@@ -140,6 +140,12 @@ def ended(stream: Stream) -> None:
     stream.mutation(9, "k", collection=9)
 
 
+def twice_named(stream: Stream) -> None:
+    stream.snapshot(0, 2, "memory")
+    stream.system_event(1, "begin-collection", "orders", manifest_uid=1, collection_id=9)
+    stream.system_event(2, "begin-collection", "orders", manifest_uid=2, collection_id=10)
+
+
 def uids_fall(stream: Stream) -> None:
     stream.snapshot(0, 2, "memory")
     stream.system_event(1, "begin-collection", "orders", manifest_uid=0x20, collection_id=9)
@@ -183,6 +189,10 @@ FAULTS = {
         ended,
         "mutation of seqno 9 of collection _default.orders (0x9), which ended at seqno 2",
     ),
+    "name-taken": (
+        twice_named,
+        "collection orders is created, though there is one of this name that was not dropped",
+    ),
     "manifest-uid-backwards": (uids_fall, "manifest uid 0x1f came after uid 0x20"),
 }
 
@@ -203,6 +213,7 @@ EARLIER = {
     "commit-without-prepare": [-1],
     "event-after-collection-end": [-1],
     "manifest-uid-backwards": [-1],
+    "name-taken": [-1],
 }
 """How many rows before the offender the messages are that it contradicts."""
 
@@ -226,6 +237,64 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     assert [place.row - found.places[0].row for place in found.places[1:]] == EARLIER.get(rule, [])
     severities = {one.id: one.severity for one in RULES}
     assert found.severity == severities[rule]
+
+
+def test_a_seqno_that_comes_twice_out_of_order() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    for seqno, key in ((9, "a"), (4, "b"), (9, "c")):
+        stream.mutation(seqno, key)
+    stream.oso("end")
+    (found,) = findings(talk, rules=("oso-structure",))
+    assert (found.message, found.seqnos) == ("OSO snapshot: seqno 9 came twice", (9,))
+    assert [place.row - found.places[0].row for place in found.places] == [0, -4]
+
+
+@pytest.mark.parametrize(
+    ("kind", "visible", "event", "expected"),
+    [
+        (
+            "memory",
+            4,
+            "mutation",
+            ["mutation of seqno 6 is above the greatest visible seqno of its snapshot, 4"],
+        ),
+        (
+            "disk",
+            4,
+            "deletion",
+            ["deletion of seqno 6 is above the greatest visible seqno of its snapshot, 4"],
+        ),
+        ("disk", 6, "mutation", []),
+        ("disk", 0, "mutation", []),
+        ("disk", 4, "prepare", []),
+        ("disk", 4, "hole", []),
+    ],
+)
+def test_what_is_visible_is_not_above_the_greatest_visible_seqno(
+    kind: str, visible: int, event: str, expected: list[str]
+) -> None:
+    talk = opened(enable_sync_writes="true", max_marker_version="2.2")
+    stream = talk.stream(7)
+    more = {"high_completed_seqno": 0, "max_visible_seqno": visible}
+    if kind == "disk":
+        more |= {"purge_seqno": 0, "high_prepared_seqno": 0}
+    stream.snapshot(0, 7, kind, version="v2.2" if kind == "disk" else "v2.0", **more)
+    stream.mutation(3, "a")
+    if event == "hole":
+        with talk.lost():
+            stream.mutation(4, "l")
+    if event == "prepare":
+        stream.prepare(6, "k", {})
+    elif event == "deletion":
+        stream.deletion(6, "k")
+    else:
+        stream.mutation(6, "k")
+    stream.prepare(7, "p", {})
+    found = findings(talk, rules=("seqno-outside-snapshot",))
+    assert [one.message for one in found] == expected
+    assert [one.severity for one in found] == ["warning"] * len(expected)
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,23 @@ def test_a_body_of_more_than_30_mib() -> None:
     assert found(batch(data)) == [(0, "oversized-body")]
 
 
+@pytest.mark.parametrize(
+    ("collections", "key", "is_too_long"),
+    [
+        (True, b"\0" + bytes([107]) * 250, False),
+        (True, b"\0" + bytes([107]) * 251, True),
+        (True, b"\x80\x02" + bytes([107]) * 246, False),
+        (True, b"\x80\x02" + bytes([107]) * 247, True),
+        (False, bytes([107]) * 250, False),
+        (False, bytes([107]) * 251, True),
+    ],
+)
+def test_a_key_that_no_server_has(collections: bool, key: bytes, is_too_long: bool) -> None:
+    talk = (COLLECTIONS_ON,) if collections else ()
+    said = found(batch(*talk, mutation(key=key)))
+    assert said == ([(len(talk), "oversized-body")] if is_too_long else [])
+
+
 def test_every_rule_has_a_fault_here() -> None:
     elsewhere = {
         "bad-magic",

@@ -150,6 +150,33 @@ def _(talk: Talk) -> Said:
     return talk.end(VB)
 
 
+@plant("an OSO snapshot has a seqno twice", "oso-structure", enable_out_of_order_snapshots="true")
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    talk.of(VB, "dcp_oso_snapshot", flags=["start"])
+    for seqno in range(1, 10):
+        talk.mutation(VB, seqno)
+    talk.mutation(VB, 1 + talk.dice.below(9), "another")
+    return talk.of(VB, "dcp_oso_snapshot", flags=["end"])
+
+
+@plant(
+    "a document above the greatest visible seqno",
+    "seqno-outside-snapshot",
+    enable_sync_writes="true",
+    max_marker_version="2.2",
+)
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    seqnos = {"max_visible_seqno": 4, "high_completed_seqno": 0, "high_prepared_seqno": 5}
+    talk.marker(VB, 0, 7, "disk", generation="v2.2", purge_seqno=0, **seqnos)
+    talk.mutation(VB, 4)
+    _durable(talk, 5, "a")
+    above = talk.mutation(VB, 6 + talk.dice.below(2))
+    talk.snapshot(VB, 8, 9)
+    return above
+
+
 @plant(
     "a stream ends ok inside an OSO snapshot",
     "snapshot-incomplete",
@@ -289,8 +316,10 @@ def _(talk: Talk) -> Said:
     return stray
 
 
-def _system(talk: Talk, seqno: int, event: str, uid: int, collection: int = 8) -> Said:
-    named: dict[str, Any] = {"key": "beers"} if event == "begin-collection" else {}
+def _system(
+    talk: Talk, seqno: int, event: str, uid: int, collection: int = 8, name: str = "beers"
+) -> Said:
+    named: dict[str, Any] = {"key": name} if event == "begin-collection" else {}
     return talk.of(
         VB,
         "dcp_system_event",
@@ -325,12 +354,22 @@ def _(talk: Talk) -> Said:
     return stray
 
 
+@plant("a scope gets two collections of one name", "name-taken")
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    talk.marker(VB, 0, 5)
+    _system(talk, 1, "begin-collection", 1)
+    again = _system(talk, 2, "begin-collection", 2, 9 + talk.dice.below(9))
+    talk.mutation(VB, 5)
+    return again
+
+
 @plant("a manifest goes backwards", "manifest-uid-backwards")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.marker(VB, 0, 5)
     _system(talk, 1, "begin-collection", 5)
-    older = _system(talk, 2, "begin-collection", 1 + talk.dice.below(4), 9)
+    older = _system(talk, 2, "begin-collection", 1 + talk.dice.below(4), 9, "wines")
     talk.mutation(VB, 5)
     return older
 
@@ -373,6 +412,21 @@ def _(talk: Talk) -> Said:
     _durable(talk, 1, "a")
     again = _durable(talk, 3, "a")
     talk.mutation(VB, 5)
+    return again
+
+
+@plant(
+    "a key is prepared again in the next snapshot",
+    "duplicate-key-in-snapshot",
+    enable_sync_writes="true",
+)
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    talk.marker(VB, 0, 1)
+    _durable(talk, 1, "a")
+    talk.marker(VB, 2, 2)
+    again = _durable(talk, 2, "a")
+    talk.snapshot(VB, 3, 5)
     return again
 
 

@@ -117,12 +117,32 @@ def test_a_prepare_and_its_commit_are_no_duplicate() -> None:
     assert tables(talk).anomalies == []
 
 
+def next_snapshots(talk: Told, stream: Stream, between: str) -> None:
+    """Every seqno from 4 to 8, in snapshots behind that of a prepare."""
+    stream.snapshot(4, 4, "disk" if "disk" in between else "memory")
+    if "hole" in between:
+        with talk.lost():
+            stream.abort(3, 4, "k")
+    elif "abort" in between:
+        stream.abort(3, 4, "k")
+    else:
+        stream.mutation(4, "k" if "change" in between else "l")
+    stream.snapshot(5, 9, "memory")
+    for seqno in range(5, 9):
+        stream.mutation(seqno, f"m{seqno}")
+
+
 @pytest.mark.parametrize(
     ("flags", "between", "anomalies"),
     [
         (("memory",), "", ["duplicate-key-in-snapshot"]),
         (("memory",), "abort", []),
         (("memory",), "marker", []),
+        (("memory",), "next", ["duplicate-key-in-snapshot"]),
+        (("memory",), "next and abort", []),
+        (("memory",), "next and change", []),
+        (("memory",), "next and disk", []),
+        (("memory",), "next and hole", []),
         (("memory",), "hole", []),
         (("memory", "may-duplicate-keys"), "", []),
         (("disk",), "", []),
@@ -133,7 +153,7 @@ def test_a_prepare_while_one_of_its_key_is_pending(
 ) -> None:
     talk = opened(enable_sync_writes="true")
     stream = talk.stream(7)
-    stream.snapshot(0, 3 if between == "marker" else 9, *flags)
+    stream.snapshot(0, 3 if between.startswith(("marker", "next")) else 9, *flags)
     stream.prepare(3, "k", {})
     if between == "abort":
         stream.abort(3, 4, "k")
@@ -142,6 +162,8 @@ def test_a_prepare_while_one_of_its_key_is_pending(
     elif between == "hole":
         with talk.lost():
             stream.abort(3, 4, "k")
+    elif between.startswith("next"):
+        next_snapshots(talk, stream, between)
     stream.prepare(9, "k", {})
     assert tables(talk).anomalies == anomalies
 
@@ -192,7 +214,7 @@ def test_a_system_event_of_an_id_that_servers_keep_for_themselves() -> None:
     talk, stream = started()
     for seqno, collection in enumerate((0, 3, 7, 8), 1):
         stream.system_event(
-            seqno, "begin-collection", "c", manifest_uid=seqno, collection_id=collection
+            seqno, "begin-collection", f"c{seqno}", manifest_uid=seqno, collection_id=collection
         )
     assert tables(talk).anomalies == ["bad-collection-prefix"] * 2
 
@@ -232,7 +254,7 @@ def test_changes_without_a_cas_are_not_compared() -> None:
 
 def begun(stream: Stream, seqno: int, collection: int, uid: int) -> None:
     stream.system_event(
-        seqno, "begin-collection", "orders", manifest_uid=uid, collection_id=collection
+        seqno, "begin-collection", f"c{collection}", manifest_uid=uid, collection_id=collection
     )
 
 
@@ -277,6 +299,73 @@ def test_uids_of_manifests_do_not_fall_but_in_an_out_of_order_snapshot() -> None
     begun(stream, 12, 13, 2**63 - 1)
     begun(stream, 13, 14, 0)
     assert tables(talk).anomalies == ["manifest-uid-backwards"] * 2
+
+
+def named(stream: Stream, seqno: int, collection: int, scope: int = 0, name: str = "c") -> None:
+    stream.system_event(
+        seqno,
+        "begin-collection",
+        name,
+        manifest_uid=seqno,
+        scope_id=scope,
+        collection_id=collection,
+    )
+
+
+@pytest.mark.parametrize(
+    ("scopes", "names", "between", "anomalies"),
+    [
+        ((0, 0), "cc", "", ["name-taken"]),
+        ((0, 0), "cc", "marker", ["name-taken"]),
+        ((0, 0), "cc", "end", []),
+        ((0, 0), "cc", "hole", []),
+        ((0, 0), "cc", "disk", []),
+        ((0, 8), "cc", "", []),
+        ((0, 0), "cd", "", []),
+    ],
+)
+def test_a_scope_has_one_collection_of_a_name(
+    scopes: tuple[int, int], names: str, between: str, anomalies: list[str]
+) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3 if between in ("marker", "disk") else 9, "memory")
+    named(stream, 3, 9, scopes[0], names[0])
+    if between == "end":
+        stream.system_event(4, "end-collection", manifest_uid=4, collection_id=9)
+    elif between == "hole":
+        with talk.lost():
+            stream.system_event(4, "end-collection", manifest_uid=4, collection_id=9)
+    elif between in ("marker", "disk"):
+        stream.snapshot(4, 9, "disk" if between == "disk" else "memory", "checkpoint")
+    named(stream, 5, 10, scopes[1], names[1])
+    stream.mutation(9, "k")
+    assert tables(talk).anomalies == anomalies
+
+
+def test_from_disk_a_snapshot_has_one_collection_of_a_name() -> None:
+    talk, stream = started(0, 9, "disk")
+    named(stream, 3, 9)
+    named(stream, 5, 10)
+    stream.mutation(9, "k")
+    assert tables(talk).anomalies == ["name-taken"]
+
+
+@pytest.mark.parametrize(("drops", "anomalies"), [(False, ["name-taken"]), (True, [])])
+@pytest.mark.parametrize("version", ["v0", "v2"])
+def test_a_bucket_has_one_scope_of_a_name(version: str, drops: bool, anomalies: list[str]) -> None:
+    talk, stream = started()
+
+    def say(seqno: int, event: str, scope: int) -> None:
+        name = "s" if event == "create-scope" else ""
+        stream.system_event(seqno, event, name, version=version, manifest_uid=seqno, scope_id=scope)
+
+    say(1, "create-scope", 8)
+    named(stream, 2, 8, 8, "s")
+    if drops:
+        say(3, "drop-scope", 8)
+    say(4, "create-scope", 9)
+    assert tables(talk).anomalies == anomalies
 
 
 def test_events_beside_the_collections_that_were_asked_for() -> None:

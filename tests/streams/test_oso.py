@@ -81,6 +81,44 @@ def test_a_loss_inside_leaves_open_what_is_missing() -> None:
     ] == [(1, 9, "capture-loss")]
 
 
+@pytest.mark.parametrize("pieces", [1, 3, 50])
+def test_the_least_seqno_that_came_twice_is_known_however_they_came(pieces: int) -> None:
+    rng = random.Random(5)
+    seqnos = [*range(1, 30_000), 20_000, 700]
+    rng.shuffle(seqnos)
+    snapshots = Snapshots.zeros(1)
+    snapshots[0].state = OPEN
+    book = OutOfOrder()
+    for part in np.array_split(np.array(seqnos, np.int64), pieces):
+        book.feed(of_snapshot(part), snapshots)
+        assert book.repeated == []
+    snapshots[0].state, snapshots[0].closed_row = COMPLETE_OSO, 4
+    book.feed(OsoSeqnos.zeros(0), snapshots)
+    assert book.repeated == [(4, 0, 700)]
+    book.feed(OsoSeqnos.zeros(0), snapshots)
+    assert book.repeated == []
+
+
+@pytest.mark.parametrize(
+    ("seqnos", "lost", "anomalies"),
+    [((9, 4, 9), False, ["oso-structure"]), ((9, 4, 5), False, []), ((9, 4, 9), True, [])],
+)
+def test_out_of_order_no_seqno_comes_twice(
+    seqnos: tuple[int, ...], lost: bool, anomalies: list[str]
+) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    for number, seqno in enumerate(seqnos):
+        stream.mutation(seqno, f"k{number}")
+    if lost:
+        with talk.lost():
+            stream.mutation(20, "l")
+    stream.seqno_advanced(9)
+    stream.oso("end")
+    assert tables(talk).anomalies == anomalies
+
+
 def test_an_out_of_order_snapshot_that_never_ends_has_no_gaps() -> None:
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)
