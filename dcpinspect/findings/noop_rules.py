@@ -14,6 +14,7 @@ from dcpinspect.findings.heaps import covers
 from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, LOST, SIDES, SILENT, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
 from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import noop_peers as n
 from dcpinspect.streams.examples import Examples
@@ -31,6 +32,11 @@ _ANSWERED = (
 _SHUT = ("tcp-window-zero",)
 _STALLS = (*_SHUT, "flow-control-stall")
 """Rules that explain why noops wait, and why nothing comes, in the time that they speak of."""
+
+_INTERVAL = ("enable_noop", "set_noop_interval")
+"""The controls that say when noops are due."""
+_SETTING = HEADER_SIZE + len(b"enable_noop") + len(b"true")
+"""Bytes of the shortest of them."""
 
 Spans = Sequence[tuple[int, int]]
 
@@ -72,8 +78,9 @@ RULES = rules(
             host acknowledges it, if ever
         unless: less than 2 s; while a noop waits for its answer, or has one with another opaque;
             while bytes of a message come, or are sent again until they arrive; at the end of the
-            capture; after a hole on the producer's side; before any noop on a connection without
-            streams, as some servers send none there
+            capture; after a hole on the producer's side, or one of the consumer that may have set
+            another interval; before any noop on a connection without streams, as some servers send
+            none there
         next: look whether the producer or the network hangs; a client has to close the connection
             and connect again
         causes: {UNACKNOWLEDGED}
@@ -371,7 +378,9 @@ def _silences(
     context = finished.context
     interval = context.session(link.number).noop_interval
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
-    if finished.is_whole and (silence := _silent_ns(context, link, peer)) > peer.silence:
+    silence = _silent_ns(context, link, peer)
+    is_told = finished.is_whole and silence > peer.silence
+    if is_told and not _may_be_set(context, link, peer, context.until_ns(link)):
         yield Occurrence(
             "silent-connection",
             f"nothing came for {duration(silence)}{every}",
@@ -390,6 +399,8 @@ def _silences(
         )
         if is_explained or silence <= min(peer.silence, event.time_ns - 1):
             continue  # perhaps it is only explained later
+        if _may_be_set(context, link, peer, event.other.time_ns):
+            continue
         until_ns = _until_ns(link, event, peer.producer)
         silent = Occurrence(
             "silent-connection",
@@ -400,6 +411,17 @@ def _silences(
             last_time_ns=until_ns,
         )
         yield _with(silent, examples.rows[certain])
+
+
+def _may_be_set(context: Context, link: TcpConnection, peer: Peer, until_ns: int) -> bool:
+    """Returns whether the consumer may have set another interval, up to a time, in what was not
+    captured.
+    """
+    controls = context.session(link.number).controls
+    known_ns = min(
+        (controls[key].request.at.time_ns for key in _INTERVAL if key in controls), default=0
+    )
+    return context.may_lack(link.number, 1 - peer.producer, known_ns, until_ns, _SETTING)
 
 
 def _silent_ns(context: Context, link: TcpConnection, peer: Peer) -> int:
@@ -413,6 +435,8 @@ def _silent_ns(context: Context, link: TcpConnection, peer: Peer) -> int:
     is_unread = lost is not None and (
         not 0 < acked <= lost[0] or link.lost_at_end[1 - peer.producer] is not None
     )
+    if lost is not None:
+        until = min(until, peer.consumer_time)  # nobody knows how long they were
     is_sent_again = any(late.time_ns > until for late in _sent_again(link, peer.producer, until))
     if not is_heard or is_unread or is_sent_again or peer.open.place.row or peer.is_waiting:
         return 0

@@ -5,6 +5,7 @@ the one with a hole in it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -915,6 +916,43 @@ def test_what_the_network_lost_before_a_silence_is_no_capture_loss() -> None:
     ):
         seen = [packet for packet in packets_ if packet.data != gone]
         assert [one.rule for one in found_in(seen, rules=NOOPS)] == expected
+
+
+def test_what_was_lost_was_not_said_before_the_packet_that_shows_it_but_at_some_time() -> None:
+    talk = nooping("1")
+    talk.noop()
+    talk.failover_log(7, [(1, 0)])
+    captured = packets(talk)
+    lost = len(captured)
+    talk.failover_log(8, [(1, 0)])
+    answer_ = packets(talk)[lost + 2]
+    header = bytearray(answer_.data[: answer_.payload])
+    ip, tcp = answer_.payload - 40, answer_.payload - 20
+    header[ip + 2 : ip + 4] = (40).to_bytes(2, "big")
+    seq = int.from_bytes(header[tcp + 4 : tcp + 8], "big") + answer_.size
+    header[tcp + 4 : tcp + 8] = (seq & 0xFFFF_FFFF).to_bytes(4, "big")
+    bare = replace(answer_, data=bytes(header), wire=len(header), time_ns=answer_.time_ns + 10**10)
+    assert found_in([*packets(talk)[: lost + 2], bare], rules=NOOPS) == []
+
+
+@pytest.mark.parametrize(
+    ("opcode", "expected"),
+    [("dcp_control", []), ("dcp_buffer_acknowledgement", ["silent-connection"])],
+)
+def test_a_hole_of_the_client_may_have_set_another_interval(
+    opcode: str, expected: list[str]
+) -> None:
+    talk = nooping("1")
+    talk.noop()
+    with talk.lost():
+        is_control = opcode == "dcp_control"
+        parts = {"key": "set_noop_interval", "value": "60"} if is_control else {"ack_bytes": 9}
+        talk.send("client", encode(opcode, opaque=8, **parts))
+    talk.send("client", encode("dcp_get_failover_log", opaque=7, vbucket=7))
+    talk.failover_log(7, [(1, 0)])
+    talk.wait(50)
+    talk.noop()
+    assert [one.rule for one in check(talk)] == expected
 
 
 @pytest.mark.parametrize(("pieces", "expected"), [(6, []), (1, ["silent-connection"])])
