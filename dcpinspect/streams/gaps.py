@@ -48,6 +48,14 @@ class StreamFacts:
     lacks_history: BoolArray
     """Some collection is known that keeps no history."""
 
+    def are_unclear(self, stream: IntArray, flags: IntArray) -> BoolArray:
+        """Returns whether a request or an open that was not captured may leave out collections, or
+        deletions, in snapshots with these flags of these streams.
+        """
+        mask: BoolArray = ~self.is_asked[stream]
+        mask |= ~self.is_opened[stream] & (flags & DISK != 0)
+        return mask
+
 
 @dataclass(frozen=True, slots=True)
 class UnexplainedGaps:
@@ -109,9 +117,6 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
         & ~skips
         & ~facts.lacks_history[stream]
     )
-    # if a request or an open was not captured, nobody knows whether it leaves out collections or
-    # deletions
-    is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     # what was taken to be missing has come, or nobody knows yet where the stream began
     is_empty = gaps.before - 1 <= gaps.after
     conditions = [
@@ -123,7 +128,7 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
         (w.INVISIBLE, has_visible & (gaps.after >= visible)),
         (w.TAIL, _has(flags, k.IS_TAIL)),
         (w.FILTERED, filtered),
-        (w.LOSS, is_unclear & _has(flags, k.IN_RANGE)),
+        (w.DEDUPLICATED, facts.are_unclear(stream, marked) & _has(flags, k.IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
         (w.FILTERED, skips),
         (w.DEDUPLICATED, is_placed(flags)),
@@ -278,7 +283,16 @@ class ExplainedGaps:
         is_usual = (self.cause[indices] == w.DEDUPLICATED) & ~np.isin(
             indices, list(self._comparisons)
         )
+        is_usual[is_usual] = ~self._are_unclear(indices[is_usual])
         return is_usual, indices[is_usual]
+
+    def _are_unclear(self, numbers: RowNumbers) -> BoolArray:
+        """Returns which of these gaps, all of them de-duplicated, may as well be left out by what
+        was not captured.
+        """
+        gaps = self.table
+        flags = self._snapshots.flags[gaps.snapshot[numbers]]
+        return self._facts.are_unclear(gaps.stream[numbers], flags)
 
     def _evidence(self, indices: RowNumbers) -> list[str]:
         is_usual, numbers = self._usual(indices)
@@ -411,7 +425,12 @@ class ExplainedGaps:
         cause = int(self.cause[number])
         first, last = gap.begins.row, gap.ends.row
         if cause == w.DEDUPLICATED:
-            return self._deduplicated(np.array([number])).texts()[0]
+            numbers = np.array([number])
+            if self._are_unclear(numbers)[0]:
+                return (
+                    f"{self._untold(gap)} was not captured, so they are de-duplicated or left out"
+                )
+            return self._deduplicated(numbers).texts()[0]
         if cause == w.LOSS:
             return self._why_lost(gap)
         if cause == w.OUT_OF_ORDER:
@@ -450,12 +469,7 @@ class ExplainedGaps:
             return f"the message of row {gap.unreadable} could not be read"
         if gap.flags & k.IS_LOST:
             return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
-        if lacks_marker(gap.flags):
-            return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
-        return (
-            f"not known, because {self._untold(gap)} was not captured: de-duplicated or left out, "
-            "and no bytes are lost here"
-        )
+        return f"the marker before rows {gap.begins.row} and {gap.ends.row} was not captured"
 
     def _untold(self, gap: Gap) -> str:
         if self._facts.is_asked[gap.stream]:
