@@ -38,7 +38,7 @@ from dcpinspect.streams.lookup import (
     take_place,
     unanswered,
 )
-from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
+from dcpinspect.streams.markers import leave_snapshot, on_marker, on_marker_refusal, on_oso
 from dcpinspect.streams.records import (
     GREATEST,
     LEAST,
@@ -582,6 +582,8 @@ def on_consumers(state: ReadingState, message: Message) -> None:
         on_seqno_ack(state, message)
     elif message.kind == k.REFUSAL:
         on_refusal(state, message)
+    elif message.kind == k.MARKER_REFUSAL:
+        on_marker_refusal(state, message)
     else:
         on_connection(state, message)
 

@@ -117,9 +117,10 @@ def enter_anomaly(
     if st < 0:
         return
     stream = state.streams[st]
-    if EVENT <= message.kind < SEQNO_ADVANCED and code != anomalies.AFTER_END:
+    if MARKER <= message.kind < SEQNO_ADVANCED and code != anomalies.AFTER_END:
         stream.faulty_row = message.place.row
         stream.faulty_opaque = message.opaque
+        stream.at_before_fault = stream.at
     anomaly.stream = st
     anomaly.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot
     if code == anomalies.ACK_REGRESS:

@@ -8,9 +8,9 @@ from dcpinspect.streams import anomalies, records
 from dcpinspect.streams import record_codes as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import enter_anomaly, has_lost_since_position
+from dcpinspect.streams.lookup import BACK, enter_anomaly, has_lost_since_position
 from dcpinspect.streams.records import GREATEST, Marker, Message, Snapshot, Stream
-from dcpinspect.streams.seqnos import enter_gap, move, undo_leap
+from dcpinspect.streams.seqnos import enter_gap, move, refused_stream, undo_leap
 from dcpinspect.streams.state import ReadingState
 
 reset_snapshot = kernel_function(records.Snapshot.resetter())
@@ -120,6 +120,35 @@ def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     is_from_latest = stream.request.flags & FROM_LATEST != 0
     if position == w.FIRST and stream.has_position == 0 and is_from_latest and has_range:
         move(state, message, stream, marker.start, k.BY_START)
+
+
+@kernel_function
+def on_marker_refusal(state: ReadingState, message: Message) -> None:
+    """Handles a consumer's refusal of a marker: one that is at fault began no snapshot, and the
+    snapshot before it goes on.
+    """
+    number = refused_stream(state, message)
+    if number < 0:
+        return
+    stream = state.streams[number]
+    row, n = stream.faulty_row, stream.snapshot
+    if n < 0 or state.snapshots[n].place.row != row:
+        return
+    stream.faulty_row = 0
+    t.set_snapshot_state(state.snapshots[n], t.REFUSED)
+    stream.snapshot = -1
+    for _ in range(BACK):
+        n -= 1
+        if n < 0:
+            break
+        snapshot = state.snapshots[n]
+        if snapshot.stream == number and snapshot.closed_row == row:
+            snapshot.closed_row = -1
+            snapshot.is_overlapped = 0
+            if snapshot.state > t.COMPLETE_OSO:
+                t.set_snapshot_state(snapshot, t.OPEN)
+            stream.snapshot = n
+            break
 
 
 @kernel_function

@@ -275,6 +275,7 @@ def kinds_by_header(opcode: Array, is_response: BoolArray, status: Array) -> Row
     """Returns the kinds of messages whose bytes are not at hand; ``status``: of the responses."""
     kind: RowNumbers = np.where(is_response, _ANSWERS[opcode], _REQUESTS[opcode])
     kind[(kind == k.REFUSAL) & (status == Status.SUCCESS)] = 0
+    kind[(kind == k.MARKER_ANSWER) & (status != Status.SUCCESS)] = k.MARKER_REFUSAL
     return kind
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 (
-    LOST, FACT, CLOSE, CLOSE_ANSWER, ANSWER, NOOP_ANSWER, MARKER_ANSWER, REFUSAL, REQUEST, UNREADABLE_REQUEST, CONTROL, ACK, UNREADABLE_ACK,
-    SEQNO_ACK, NOOP, FLUSH, END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE,
-    UNREADABLE, KINDS,
-) = range(1, 31)  # fmt: skip
+    LOST, FACT, CLOSE, CLOSE_ANSWER, ANSWER, NOOP_ANSWER, MARKER_ANSWER, MARKER_REFUSAL, REFUSAL, REQUEST, UNREADABLE_REQUEST, CONTROL,
+    ACK, UNREADABLE_ACK, SEQNO_ACK, NOOP, FLUSH, END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE,
+    CACHE_END, SET_STATE, UNREADABLE, KINDS,
+) = range(1, 32)  # fmt: skip
 """Kinds of messages. From REQUEST to SEQNO_ACK: what only consumers send; from NOOP on, what only
 producers send; from END on, what flow control counts. LOST is no message: bytes before the next one
 of its direction could not be read. FACT: something known of a connection from now on.
 UNREADABLE_REQUEST: only the header was captured. UNREADABLE_ACK: the number of bytes cannot be
-read. REFUSAL: an answer to an event, other than success.
+read. REFUSAL: an answer to an event, other than success; MARKER_REFUSAL: to a marker.
 """
 
 FACT_END_ON_CLOSE, FACT_OSO, FACT_HISTORY, FACT_WINDOW, FACT_PRODUCER = range(5)

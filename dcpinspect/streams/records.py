@@ -324,8 +324,9 @@ class Stream(Struct[T]):
         "Row of the message that created the stream first; its request may have been read later."
     )
     closed_time: T = number("Time of the client's request to close the stream.")
-    faulty_row: T = number("Row of the latest event that is at fault, 0 for none.")
-    faulty_opaque: T = number("Opaque of that event.")
+    faulty_row: T = number("Row of the latest event or marker that is at fault, 0 for none.")
+    faulty_opaque: T = number("Opaque of that message.")
+    at_before_fault: MessageRow[T] = nested(MessageRow, "``at`` before that message.")
     number: T = number("Number of the stream.", of="streams")
 
 

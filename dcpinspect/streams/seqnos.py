@@ -433,19 +433,27 @@ def on_seqno_ack(state: ReadingState, message: Message) -> None:
 
 
 @kernel_function
-def on_refusal(state: ReadingState, message: Message) -> None:
-    """Handles a consumer's refusal of a stream's latest message: an event that is at fault has not
-    been received.
+def refused_stream(state: ReadingState, message: Message) -> int:
+    """Returns the number of the stream whose latest message is at fault, if a consumer refuses it
+    by this one; -1 for none.
     """
     key = find_key(state, message.connection, message.vbucket, message.sid)
     is_of_consumer = state.connections[message.connection].producer != message.direction
     if key < 0 or state.keys[key].live < 0 or not is_of_consumer:
-        return
+        return -1
     stream = state.streams[state.keys[key].live]
-    row = stream.faulty_row
-    is_latest = stream.latest.row == row and stream.faulty_opaque == message.opaque
-    if not is_latest or stream.in_oso >= 0:
+    is_latest = stream.latest.row == stream.faulty_row and stream.faulty_opaque == message.opaque
+    return int(stream.number) if is_latest and stream.in_oso < 0 else -1
+
+
+@kernel_function
+def on_refusal(state: ReadingState, message: Message) -> None:
+    """Handles a consumer's refusal of an event: one that is at fault has not been received."""
+    number = refused_stream(state, message)
+    if number < 0:
         return
+    stream = state.streams[number]
+    row = stream.faulty_row
     stream.faulty_row = 0
     stream.items -= 1
     stream.seen -= 1
@@ -474,6 +482,7 @@ def take_back(state: ReadingState, stream: Stream) -> None:
             break
         gap_number -= 1
     stream.position = before
+    stream.at = stream.at_before_fault
     stream.last = min(stream.last, before)
     if stream.snapshot >= 0:
         snapshot = state.snapshots[stream.snapshot]

@@ -29,7 +29,7 @@ Seqnos = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Snapshots of a stream that have a range, in order, as columns."""
+    """Snapshots of a stream that have a range, in order, as columns; refused ones are none."""
 
     first: Seqnos
     last: Seqnos
@@ -284,7 +284,8 @@ def _bars(snapshots: Records) -> Bars:
     # seqnos outside of the range cannot be drawn inside it
     inside = np.where(high <= last, high, np.where(low <= last, low, none))
     received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
-    drawn = (has_range | has_seqno) & (first <= last)
+    is_refused = np.array([state == "refused" for state in snapshots.values("state")], dtype=bool)
+    drawn = (has_range | has_seqno) & (first <= last) & ~is_refused
     history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
     row, time = (
         np.array(snapshots.values(name), dtype=np.int64)[drawn] for name in ("row", "time")

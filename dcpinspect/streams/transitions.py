@@ -11,7 +11,8 @@ A snapshot is OPEN from its marker on, until the event or SeqnoAdvanced with its
 COMPLETE or COMPLETE_ADVANCED; an out-of-order snapshot is COMPLETE_OSO with its end. What comes
 before that is over it: a marker of the same range with the history bit makes it CONTINUED, any
 other marker INCOMPLETE, the end of the stream CUT. Where something was lost in between, it is
-NOT_KNOWN.
+NOT_KNOWN. If the consumer refuses a faulty marker, its snapshot is REFUSED, and the one that it was
+over is OPEN again.
 
 ``set_state`` and ``set_snapshot_state`` are the only ways to change a state. Kernels do not check
 what they are told, for the wire may say anything; tests hold every change in every capture against
@@ -41,19 +42,25 @@ STREAM_TRANSITIONS: Mapping[int, Collection[int]] = {
 }
 
 SNAPSHOT_STATES = words_of(
-    "open complete complete-seqno-advanced complete-oso continued cut incomplete unknown"
+    "open complete complete-seqno-advanced complete-oso continued cut incomplete unknown refused"
 )
-OPEN, COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN = range(8)
+OPEN, COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN, REFUSED = (
+    range(9)
+)
 
 SNAPSHOT_TRANSITIONS: Mapping[int, Collection[int]] = {
-    OPEN: (COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN),
+    OPEN: (
+        *(COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN),
+        REFUSED,
+    ),
     COMPLETE: (),
     COMPLETE_ADVANCED: (),
     COMPLETE_OSO: (),
-    CONTINUED: (),
+    CONTINUED: (OPEN,),
     CUT: (),
-    INCOMPLETE: (),
-    NOT_KNOWN: (),
+    INCOMPLETE: (OPEN,),
+    NOT_KNOWN: (OPEN,),
+    REFUSED: (),
 }
 
 

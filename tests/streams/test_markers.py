@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.statuses import Status
+from tests.peers.script import Stream
 from tests.streams.told import Told, opened, tables
 
 
@@ -219,3 +221,56 @@ def test_neither_the_start_nor_the_end_of_an_out_of_order_snapshot_is_reported_a
     stream.oso("end")
     seen = tables(talk)
     assert (seen.anomalies, states(seen)) == (["oso-structure"], ["complete-oso"])
+
+
+REFUSED = {"overlaps": "open", "continues": "open", "opaque": "open", "behind": "complete"}
+"""Why a marker is at fault, and how the snapshot before it is when it was refused."""
+
+
+def refused(fault: str) -> tuple[Told, Stream]:
+    """The consumer refuses a marker, and the snapshot before it, 0–10, goes on."""
+    talk = opened()
+    stream = talk.stream(7)
+    kinds = ("disk", "checkpoint")
+    stream.snapshot(0, 10, *kinds)
+    stream.mutation(10 if fault == "behind" else 3, "k")
+    opaque = stream.opaque
+    if fault in {"continues", "opaque"}:
+        stream.opaque += 1
+    stream.snapshot(
+        *((0, 10) if fault == "continues" else (3, 9) if fault == "behind" else (8, 12)),
+        *kinds,
+        *(("history", "may-duplicate-keys") if fault == "continues" else ()),
+    )
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client", status=Status.ERANGE)
+    stream.opaque = opaque
+    return talk, stream
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_a_faulty_marker_that_is_refused_begins_no_snapshot(fault: str) -> None:
+    talk, stream = refused(fault)
+    assert states(tables(talk)) == [REFUSED[fault], "refused"]
+    if REFUSED[fault] == "open":
+        stream.mutation(10, "l")
+        seen = tables(talk)
+        assert states(seen) == ["complete", "refused"]
+        assert [snapshot["items"] for snapshot in seen.snapshots] == [2, 0]
+        assert len(seen.anomalies) == 1
+
+
+def test_a_marker_that_is_refused_for_no_fault_began_a_snapshot() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client", status=Status.ERANGE)
+    assert states(tables(talk)) == ["open"]
+
+
+def test_a_faulty_marker_that_is_answered_with_success_begins_a_snapshot() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.snapshot(8, 12, "memory")
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    assert states(tables(talk)) == ["incomplete", "open"]

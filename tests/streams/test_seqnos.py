@@ -308,3 +308,15 @@ def test_what_comes_after_a_refused_event_goes_on_from_the_one_before() -> None:
     seen = tables(talk)
     assert seen.anomalies == ["seqno-outside-snapshot"]
     assert (seen.streams[0]["last_seqno"], seen.streams[0]["items"], seen.gaps) == (3, 3, [])
+
+
+def test_what_is_at_fault_after_a_refused_event_contradicts_the_one_before_that() -> None:
+    talk, stream = started(end=3)
+    for seqno in (1, 7):
+        stream.mutation(seqno, f"k{seqno}")
+    talk.answer("dcp_mutation", stream.opaque, by="client", status=Status.ERANGE)
+    stream.mutation(1, "k1")
+    seen = tables(talk)
+    assert seen.anomalies == ["seqno-outside-snapshot", "seqno-not-increasing"]
+    last = seen.anomaly_rows[1]
+    assert last.place.row - last.other.row == 3  # behind the refused event and its answer

@@ -8,6 +8,7 @@ from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
+from tests.streams.test_markers import refused
 from tests.streams.told import Told, opened, packets
 
 
@@ -121,3 +122,9 @@ def test_bars_hold_nothing_of_what_came_outside_of_their_marker() -> None:
         [19],
         [9],
     )
+
+
+def test_a_refused_marker_has_no_bar() -> None:
+    (story,) = told(refused("behind")[0])
+    assert (story.bars.first.tolist(), story.bars.received.tolist()) == ([0], [10])
+    assert len(story.snapshots) == 2

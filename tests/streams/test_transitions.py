@@ -15,6 +15,7 @@ from tests.encode import encode
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.reading import read
 from tests.streams.test_follow import babble
+from tests.streams.test_markers import REFUSED, refused
 from tests.streams.told import Seen, Told, opened, packets
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_captures").glob("*.pcap*"))
@@ -78,6 +79,8 @@ def test_only_transitions_of_the_tables_happen(changes: tuple[set[Change], set[C
                 )
             )
     Seen(packets(closed_before_its_turn()))
+    for fault in REFUSED:
+        Seen(packets(refused(fault)[0]))
     for seed in range(12):
         Seen(packets(*babble(seed)))
     streams, snapshots = changes

@@ -64,6 +64,7 @@ state of a snapshot
     cut: the stream or the connection ended first, so no promised seqno is missing
     incomplete: the next marker, or a stream end with reason ok, came before its last seqno
     unknown: capture loss, or a marker without a range
+    refused: the consumer refused the marker, so it began no snapshot
 convention of a snapshot
     memory-1: starts at the request: first of the stream; starts where the client's request or its
         snapshot does, so the client already has that seqno
@@ -79,9 +80,8 @@ convention of a snapshot
     irregular: its start fits none of the other conventions
     unknown: the request, the place in the stream, or the first event is unknown
 cause of a gap
-    capture-loss: bytes between the two messages were not captured or could not be read; or what
-        would say why the server left these out was not captured: the marker, or the request with
-        its filter. The evidence says which
+    capture-loss: bytes between the two messages were not captured or could not be read; or the
+        marker before them was not captured. The evidence says which
     rollback: the client asked to resume from here, and was rolled back
     resumed: the client resumed above the last seqno of its stream before
     oso: an OSO snapshot is complete without them
@@ -95,7 +95,8 @@ cause of a gap
     deduplicated: before an event inside its snapshot's range, back to the event before or to the
         start of the stream; the server does not send older versions of changed documents, documents
         of dropped collections, or what compaction purged; it may also hide them from this client,
-        and the evidence says so where no other stream tells
+        or leave them out by a request that was not captured, and the evidence says so where no
+        other stream tells
     unexplained: no known cause, or a sign that they should have come: a snapshot with history, or
         another stream that has them
 cause of a rollback

@@ -202,11 +202,19 @@ def test_what_a_consumer_refused_is_not_drawn_as_received(vbucket: int, items: i
     assert [title.text for title in curve] == [f"{items} item{'s' * (items > 1)}"]
 
 
-def test_a_snapshot_that_did_not_come_is_pale_where_another_came() -> None:
-    boxes = [
-        one.get("class", "") for one in _drawn_of(real_server("consumer-errors-66"), 3).iter("rect")
-    ]
-    assert boxes == ["fill-snapshot-memory", "ground", "promised fill-snapshot-memory"]
+@pytest.mark.parametrize(
+    ("vbucket", "expected"),
+    [
+        (0, ["fill-snapshot-memory", "ground", "promised fill-snapshot-memory"]),
+        (3, ["fill-snapshot-memory"]),
+    ],
+    ids=["cut", "refused"],
+)
+def test_a_snapshot_that_did_not_come_is_pale_unless_it_was_refused(
+    vbucket: int, expected: list[str]
+) -> None:
+    drawn = _drawn_of(real_server("consumer-errors-66"), vbucket)
+    assert [one.get("class", "") for one in drawn.iter("rect")] == expected
 
 
 def test_of_snapshots_with_one_range_the_one_that_came_furthest_is_drawn() -> None:
