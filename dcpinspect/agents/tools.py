@@ -246,7 +246,7 @@ class Tools:
         findings that name its row.
         """
         message = self._recording.annotate(row)
-        cases, case_lines = self._cases(lambda case: row in [place.row for place in case.places])
+        cases, case_lines = self._cases(lambda case: row in case.evidence_rows)
         return Answer(
             "message",
             [(short(message.to_dict(values=_VALUE)), str(message))],
@@ -328,7 +328,7 @@ class Tools:
         for finding in self._recording.findings():
             rule, severity = finding.rule, finding.severity
             for case in filter(is_about, finding.case_of_each):
-                message, rows = case.message, [message_place.row for message_place in case.places]
+                message, rows = case.message, case.evidence_rows
                 cases.append({"rule": rule, "severity": severity, "message": message, "rows": rows})
                 noun = "row" if len({*rows}) == 1 else "rows"
                 lines.append(f"{severity} {rule}: {message}; {noun} {ranges(sorted({*rows}))}")

@@ -276,11 +276,8 @@ class Teller:
                 for case in finding.case_of_each
             )
             effects = [effect for effect in findings if effect.effect_of == finding.id]
-            row = (
-                finding.places[0].row
-                if self._manner.is_beside_messages and finding.places
-                else None
-            )
+            rows = finding.evidence_rows if self._manner.is_beside_messages else ()
+            row = next(iter(rows), None)
             words[finding.id] = (
                 _line(reading, finding, effects, before=before, left_out=left_out, row=row),
                 before > 0,

@@ -237,7 +237,8 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
 
 def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
     link = context.by_number.get(direction_coverage.connection)
-    name = DIRECTIONS[direction_coverage.direction]
+    direction = direction_coverage.direction
+    name = DIRECTIONS[direction]
     unplaced = direction_coverage.late - direction_coverage.filled
     if link is not None and unplaced:
         yield Occurrence(
@@ -264,7 +265,7 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
             "undecoded-bytes",
             message,
             link.number,
-            (),
+            tuple(context.first_losses(link.number, direction, direction_coverage.first_skipped)),
             cause=name,
             effect_of=(*cause, name, link.number, None, None) if cause else None,
         )

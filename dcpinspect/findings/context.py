@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -316,11 +316,19 @@ class Context:
             int(loss.after_time),
         )
 
-    def first_losses(self, connection: int, direction: int) -> list[MessagePlace]:
-        """Returns the places of the messages behind the first losses of a direction."""
+    def first_losses(
+        self, connection: int, direction: int, offset: int | None = None
+    ) -> list[MessagePlace]:
+        """Returns the places of the messages behind the first losses of a direction; ``offset``:
+        only behind those that have this stream offset.
+        """
         losses = self.tracker.state.known_tables.losses
-        numbers = self._losses.get((connection, direction), ())
-        return [self.behind(losses[number]) for number in numbers]
+        firsts = map(losses.__getitem__, self._losses.get((connection, direction), ()))
+        return [
+            self.behind(loss)
+            for loss in firsts
+            if offset is None or loss.start <= offset < loss.end
+        ]
 
     @cached_property
     def _losses(self) -> Mapping[tuple[int, int], list[int]]:
@@ -510,6 +518,17 @@ def place_at(
     return MessagePlace(
         row, connection, DIRECTIONS[direction], offset, frame >> FILE_SHIFT, frame & _FRAME, time_ns
     )
+
+
+def ends_of(link: TcpConnection) -> tuple[MessagePlace, ...]:
+    """Returns the places of a connection's first packet, and of the one that closed it."""
+    first = DIRECTIONS[link.unseen == 0]
+    begins = (0, link.number, first, 0, link.first_file, link.first_frame, link.first_ns)
+    begun = MessagePlace(*begins, has_message=False)
+    if link.closed not in ("fin", "rst"):
+        return (begun,)
+    closed = begun.packet(link.closed_file, link.closed_frame, link.closed_ns)
+    return begun, replace(closed, direction=DIRECTIONS[link.closed_by])
 
 
 def stopped_at(row: Stream) -> int:

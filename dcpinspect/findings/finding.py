@@ -27,9 +27,10 @@ def _no_rows() -> RowNumbers:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessagePlace:
-    """A message that shows something."""
+    """A message that shows something, or a packet without one."""
 
     row: int
+    """Row of the message; 0 if the place is of a packet, and of no message before it."""
     connection: int
     direction: str
     """``c2s`` or ``s2c``."""
@@ -41,7 +42,7 @@ class MessagePlace:
     time_ns: int
     has_message: bool = True
     """Whether ``frame`` carried the message; False: it is a packet without one, which came after
-    the message of ``row``.
+    the message of ``row``, if there is that.
     """
 
     def packet(self, file: int, frame: int, time_ns: int) -> MessagePlace:
@@ -264,6 +265,11 @@ class Finding:
             places=message_places,
             left_out=self.left_out - len(message_places) + len(self.places),
         )
+
+    @property
+    def evidence_rows(self) -> list[int]:
+        """Rows of ``places``, those of messages."""
+        return [place.row for place in self.places if place.row]
 
     @property
     def connection(self) -> int | None:

@@ -68,7 +68,11 @@ class Heap:
             rows = (
                 occurrence.rows
                 if len(occurrence.rows)
-                else [message_place.row for message_place in occurrence.places[:1]]
+                else [
+                    message_place.row
+                    for message_place in occurrence.places[:1]
+                    if message_place.row
+                ]
             )
             self.rows.frombytes(np.asarray(rows, np.int64).tobytes())
         self.count += occurrence.count

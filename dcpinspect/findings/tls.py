@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.coverage import DirectionCoverage
+from dcpinspect.findings.context import ends_of
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
@@ -140,7 +141,7 @@ def _wrong_port(link: TcpConnection, about: TlsConnection) -> Occurrence:
         "wrong-port",
         f"{close_text} on port {port}",
         link.number,
-        (),
+        ends_of(link),
         cause=about.mismatch,
         next=MISMATCHES[about.mismatch],
         time_ns=link.first_ns,

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
-from dcpinspect.findings.context import Context
+from dcpinspect.findings.context import Context, ends_of
 from dcpinspect.findings.finding import Candidates, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleInput, RuleSet, Watcher
@@ -285,7 +285,7 @@ def _not_reached(
         "server-not-reached",
         message,
         link.number,
-        (),
+        ends_of(link) if link.unopened else (),  # of an ICMP error no frame is known
         cause=reason,
         next=_ADVICE.get(reason),
         shared=f"the TCP handshake fails: {_SAYS[reason]}",
@@ -310,7 +310,7 @@ def _probe(link: TcpConnection, cause: str, message: str, count: int) -> Occurre
         "health-probe",
         message,
         link.number,
-        (),
+        ends_of(link),
         cause=cause,
         next=_ADVICE.get(cause),
         count=count,
@@ -356,7 +356,7 @@ def _proxied(finished: ReadingEnd) -> Iterator[Occurrence]:
             "proxy-header",
             f"a PROXY header comes first{then}; the client is {client}",
             link.number,
-            (),
+            ends_of(link) if is_refused else ends_of(link)[:1],
             cause=cause,
             next=None if is_refused else _ADVICE[ACCEPTED],
             shared=f"a PROXY header comes first{then}",

@@ -60,6 +60,8 @@ def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
         open_vbuckets = set[int]()
         for message_place in case.places:
             row = (began or message_place).row
+            if not row:
+                continue  # a packet before all messages
             low, high = np.searchsorted(
                 by_age[:, 0], [message_place.connection, message_place.connection + 1]
             )

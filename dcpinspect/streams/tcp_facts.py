@@ -95,6 +95,8 @@ class TcpConnection:
     first_file: int
     last_file: int
     """Numbers of the files of its first packet, and of its end or else its latest one, from 0."""
+    first_frame: int
+    """Number of its first packet in ``first_file``."""
     first_ns: int
     last_ns: int
     """Capture times of its first and its latest packet."""

@@ -183,8 +183,7 @@ class Flows(Flow[IntArray], StructRows[Flow]):
 class TcpConnectionRow(Struct[T]):
     """A connection, from 0 on."""
 
-    first_packet: T = number("Number of its first packet.")
-    first_time: T = number("Time of its first packet.")
+    first: Packet[T] = nested(Packet, "Its first packet.")
     last_time: T = number("Time of its latest packet.")
     closed: Packet[T] = nested(
         Packet,
@@ -198,7 +197,6 @@ class TcpConnectionRow(Struct[T]):
         least=-(1 << 2 * ASIDE_BITS),
         bits=32,
     )
-    first_file: T = number("File of its first packet.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
     closed_by: T = number(

@@ -121,10 +121,8 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     connection = tables.connections[c]
     connection.pair = pair
     connection.client_end = client_end
-    connection.first_packet = first.number
-    connection.first_file = first.file
+    connection.first = first
     connection.closed.file = first.file
-    connection.first_time = first.time
     connection.last_time = first.time
     connection.closed_how = OPEN
     for side in range(2 * c, 2 * c + 2):
@@ -165,7 +163,7 @@ def comes_again(tables: TransportTables, side: int) -> bool:
     is_over = had_answer and connection.closed_how != OPEN
     quiet_ns = time - max(connection.last_time, connection.closed.time)
     is_quiet = quiet_ns > (WAIT_NS if is_over else SYN_GAP_NS)
-    return bool(is_quiet and time - connection.first_time >= COPY_NS)
+    return bool(is_quiet and time - connection.first.time >= COPY_NS)
 
 
 @kernel_function
@@ -259,7 +257,7 @@ def is_of_former(tables: TransportTables, former: int, side: int) -> bool:
     connection began, and not where a test tool begins with the same numbers again.
     """
     segment, connection = tables.segment, tables.connections[side >> 1]
-    if segment.flags & SYN or segment.packet.time - connection.first_time > WAIT_NS:
+    if segment.flags & SYN or segment.packet.time - connection.first.time > WAIT_NS:
         return False
     turn = tables.connections[former].client_end != connection.client_end
     old_side, apart, is_alike = 2 * former + (side & 1 ^ turn), 0, True
@@ -333,7 +331,7 @@ def begins_anew(tables: TransportTables, side: int) -> bool:
     sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     connection, time = tables.connections[side >> 1], tables.segment.packet.time
     goes_on = connection.closed_how == OPEN and time - connection.last_time < COPY_NS
-    is_soon = goes_on or abs(time - connection.first_time) < COPY_NS
+    is_soon = goes_on or abs(time - connection.first.time) < COPY_NS
     if sender.has_base == 1:
         if sender.started == 0 and is_soon and 0 < distance(sender.base, first) < STRAY_REACH:
             return False  # its own SYN, which stands in the file behind bytes of it

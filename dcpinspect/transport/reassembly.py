@@ -118,6 +118,8 @@ class Lifetime:
 
     first_file: int
     """File of its first packet, by number in the reading, from 0."""
+    first_frame: int
+    """Number of that packet in its file."""
     first_ns: int
     """Capture time of its first packet."""
     last_ns: int
@@ -311,7 +313,7 @@ class Reassembler:
     @property
     def first_packets(self) -> IntArray:
         """The first packet of each connection met so far."""
-        return self._connections.first_packet.astype(np.int64)
+        return self._connections.first.number.astype(np.int64)
 
     def end(self, connection: int, side: int) -> str:
         """Returns the address of a connection's client (``side`` 0) or server (1), as text."""
@@ -337,7 +339,7 @@ class Reassembler:
         and are in order.
         """
         return np.maximum(
-            self._connections.first_packet, self._tables.flows.opened_by[self._first_flows()]
+            self._connections.first.number, self._tables.flows.opened_by[self._first_flows()]
         )
 
     def have_handshake(self, connections: IntArray) -> BoolArray:
@@ -566,8 +568,9 @@ class Reassembler:
         """Returns when these connections, by number, were seen so far."""
         rows = self._tables.connections[connections - 1]
         columns = (
-            rows.first_file,
-            rows.first_time,
+            rows.first.file,
+            rows.first.frame,
+            rows.first.time,
             rows.last_time,
             np.array(_CLOSED)[rows.closed_how],
             np.where(rows.closed_how != OPEN, rows.closed_by, -1),

@@ -173,7 +173,7 @@ def _goes_on(connection_rows: TcpConnectionRows) -> BoolArray:
     """Returns of which connections packets came for so long that one may have been sent again: what
     comes again sooner is a copy, from another interface or place.
     """
-    return connection_rows.last_time - connection_rows.first_time >= WAIT_NS
+    return connection_rows.last_time - connection_rows.first.time >= WAIT_NS
 
 
 def _late_acks(tables: TransportTables, row: int) -> tuple[Late, ...]:

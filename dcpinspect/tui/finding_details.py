@@ -13,7 +13,12 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.findings.cases import EACH
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.output.render.finding_text import effects_in_words, place_of, when_and_whose
+from dcpinspect.output.render.finding_text import (
+    effects_in_words,
+    packets_of,
+    place_of,
+    when_and_whose,
+)
 from dcpinspect.output.render.message_lines import summary, title
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.store.store import Store
@@ -51,17 +56,18 @@ def about(
     others: Sequence[Finding] = (),
     summaries: Mapping[int, str] | None = None,
     rollbacks: Records | None = None,
+    files: Sequence[str] = (),
     *,
     before: int = AROUND,
     width: int = _ENDLESS,
 ) -> Text:
     """Returns the text about a finding: what; who and when; whose, and whether it is over; next.
-    Below them stands the evidence.
+    Below them stands the evidence: messages, or else frames.
 
     ``others``: all findings; the finding may be the cause or an effect of some of them. ``rows``:
     the evidence; ``evidence``: the place in it of the chosen message; ``before``: number of messages
     listed before that one, or more where few follow; ``summaries``: rows in words; ``rollbacks``:
-    the table of rollbacks.
+    the table of rollbacks. ``files``: names of the captures.
     """
     text_lines = Text()
     if finding is None:
@@ -77,6 +83,7 @@ def about(
         ),
         ("whose", whose),
         ("next", one_line(for_keys(finding.next)) if finding.next else _cause_of(finding, others)),
+        ("frames", "" if finding.evidence_rows else packets_of(finding, files)),
     ]
     for name, text in sections:
         if text:

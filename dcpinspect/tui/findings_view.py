@@ -112,6 +112,7 @@ class FindingsView(View):
             self.list.findings,
             words,
             records,
+            self.host.inspection.files,
             **form,
         )
 
@@ -123,7 +124,7 @@ class FindingsView(View):
             if number in finding.vbuckets:
                 return number
         case = next(
-            (case for case in finding.case_of_each if any(spot.row == row for spot in case.places)),
+            (case for case in finding.case_of_each if row in case.evidence_rows),
             finding,
         )
         return case.vbuckets[0] if case.vbuckets else None

@@ -30,7 +30,7 @@ from dcpinspect.tui.row_index import RowIndex
 def rows_of(finding: Finding) -> RowNumbers:
     """Returns all rows that show a finding, rising: its evidence, and similar messages."""
     evidence = np.array(
-        [spot.row for case in finding.case_of_each for spot in case.places], np.int64
+        [row for case in finding.case_of_each for row in case.evidence_rows], np.int64
     )
     return np.unique(np.concatenate((evidence, finding.rows)))
 

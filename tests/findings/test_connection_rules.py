@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import dcpinspect
 from dcpinspect.findings.checker import Checker
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.reading.engine import Engine
@@ -15,6 +16,7 @@ from tests.builders import ACK, PSH
 from tests.damage import PORT, Talk, batches
 from tests.encode import encode
 from tests.findings.checked import findings, found_in, told
+from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, opened, packets
 
 
@@ -374,3 +376,10 @@ def test_the_key_of_a_hello_that_was_json_once_is_told(key: str, is_told: bool) 
     assert [one.whose for one in findings(talk, rules=["hello-key-not-json"])] == [
         "client"
     ] * is_told
+
+
+def test_bytes_in_no_message_stand_before_the_message_that_follows() -> None:
+    recording = dcpinspect.open(str(SAMPLES / "midstream.pcap"))
+    (found,) = (one for one in recording.findings() if one.rule == "undecoded-bytes")
+    assert found.evidence_rows == [1]
+    assert found.first_time_ns > 0

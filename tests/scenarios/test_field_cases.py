@@ -14,6 +14,7 @@ info_without=…)``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -527,6 +528,29 @@ def test_no_stream_whose_client_takes_nothing_is_called_caught_up(
     assert main(["streams", str(FIELD / "p06-zero-window.pcap"), "--format", "ndjson"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["verdict"] for row in rows] == ["stalled"] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "frames"),
+    [
+        ("q01-syn-unanswered", "server-not-reached", [68, 84, 92, 100, 110, 119]),
+        ("q02-syn-refused", "server-not-reached", [66, 67, 80, 81]),
+        ("q05-tls-to-plain-port", "wrong-port", [1, 5, 6, 11]),
+        ("q06-health-probes", "health-probe", [79, 82, 97, 100]),
+        ("t06a-proxy-v1", "proxy-header", [1]),
+        ("t06c-proxy-v1-server-closes", "proxy-header", [1, 6, 7, 12]),
+    ],
+)
+def test_what_no_message_shows_has_the_frames_that_begin_and_end_its_connections(
+    name: str, rule: str, frames: Sequence[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(FIELD / f"{name}.pcap")
+    main(["check", path, "--rule", rule, "--format", "json"])
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["frames"][: len(frames)], one["rows"]) == (frames, [])
+    main(["check", path, "--rule", rule, "--all"])
+    pattern = rf"\n    Wireshark.*: frame\.number (== |in {{){frames[0]}\b"
+    assert re.search(pattern, capsys.readouterr().out)
 
 
 def test_the_frame_of_a_window_of_0_is_the_one_that_announces_it(

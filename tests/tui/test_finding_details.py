@@ -6,7 +6,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import MOST_CASES, about, in_words
 from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.tui.screens import Keys, play, press, read, settled
 
 
@@ -115,3 +115,10 @@ def test_the_same_four_parts_stand_in_the_same_order_at_every_width() -> None:
                 len(line) <= width
                 for line in lines[: lines.index(next(line for line in lines if "Evidence" in line))]
             )
+
+
+def test_what_no_message_shows_has_its_frames() -> None:
+    with read(field("q02-syn-refused")) as inspection:
+        (one,) = (one for one in inspection.results.findings if one.rule == "server-not-reached")
+        assert not len(rows_of(one))
+        assert "frames frame.number in {66, 67, 80, 81," in about(one, UNICODE).plain

@@ -57,7 +57,8 @@ class EvidenceCapture:
         for finding in findings:
             vbucket = finding.vbuckets[0] if len(finding.vbuckets) == 1 else None
             for message in finding.places:
-                self._places.setdefault((message.connection, vbucket), []).append(message.row)
+                if message.row:
+                    self._places.setdefault((message.connection, vbucket), []).append(message.row)
         self._rows = {
             key: unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()
         }
@@ -175,7 +176,8 @@ def _moments(finding: Finding) -> Iterator[tuple[int, int, str]]:
     window of 0: connection, time, comment.
     """
     for case in finding.case_of_each:
-        times = {case.first_time_ns, case.last_time_ns} - {place.time_ns for place in case.places}
+        shown = {place.time_ns for place in case.places if place.row}
+        times = {case.first_time_ns, case.last_time_ns} - shown
         for connection in case.connections if len(case.connections) == 1 else ():
             yield from ((connection, time_ns, _comment(finding)) for time_ns in times if time_ns)
 
@@ -189,6 +191,6 @@ def _comment(finding: Finding, row: int | None = None, advice: str = "") -> str:
 
 def comments(finding: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
-    for number, message in enumerate(finding.places):
+    for number, message in enumerate(place for place in finding.places if place.row):
         advice = f" Next: {finding.next}" if finding.next and not number else ""
         yield message, _comment(finding, message.row if message.has_message else None, advice)

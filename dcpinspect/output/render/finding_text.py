@@ -349,8 +349,8 @@ class _Page:
         if named.places:
             without = f", without the other {named.left_out:,}" if named.left_out else ""
             references = [
-                *([] if named.places[0].row >= STEP else [_rows(named)]),
-                f"Wireshark{without}: {_packets(named, self._files)}",
+                *([_rows(named)] if 0 < max(named.evidence_rows, default=0) < STEP else []),
+                f"Wireshark{without}: {packets_of(named, self._files)}",
             ]
             yield from self._below("; ".join(references))
 
@@ -519,13 +519,13 @@ def of_file(files: tuple[str, ...]) -> Sequence[str]:
 
 
 def _rows(finding: Finding) -> str:
-    rows = sorted({message_place.row for message_place in finding.places})
+    rows = sorted({*finding.evidence_rows})
     more = f" and {finding.left_out:,} more" if finding.left_out else ""
     return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows))}{more}"
 
 
-def _packets(finding: Finding, files: Sequence[str]) -> str:
-    """Returns display filters for Wireshark, one per file."""
+def packets_of(finding: Finding, files: Sequence[str]) -> str:
+    """Returns display filters for Wireshark with the frames of a finding, one per file."""
     frames: dict[int, list[int]] = {}
     for message_place in finding.places:
         frames.setdefault(message_place.file, []).append(message_place.frame)

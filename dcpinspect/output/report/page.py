@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from dcpinspect import __version__
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.lazy_dataclass import dataclass
@@ -197,6 +197,10 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
     ]
 
 
+def _named(place: MessagePlace) -> tuple[int, ...]:
+    return (place.row,) if place.row else (place.file, place.frame)
+
+
 def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     """Returns what the page says of a finding and of its effects."""
     most, files = contents.limits.cases, contents.source.files
@@ -208,13 +212,14 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     is_one = len({case.message for case in cases}) == 1  # the headline says it
     if len(cases) < 2 or (is_one and all({*case.places[:1]} <= {*messages} for case in cases)):
         cases = ()  # headline and evidence have told them
-    evidence_rows = {message.row for message in messages}
+    noun = "message" if finding.evidence_rows else "packet"
+    evidence_names = {*map(_named, messages)}
     more_names = {
-        place.row: message_of(place, files)
+        _named(place): message_of(place, files)
         for place in finding.in_full.places
-        if place.row not in evidence_rows
+        if _named(place) not in evidence_names
     }
-    other_names = [more_names[row] for row in sorted(more_names)]
+    other_names = [more_names[name] for name in sorted(more_names)]
     other_names[most:] = ["…"] if len(other_names) > most else []
     return {
         "id": finding.id,
@@ -231,7 +236,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "columns": columns,
         "evidence": evidence,
         "more_evidence": (
-            f"and {counted(len(more_names), 'more message')}: {', '.join(other_names)}"
+            f"and {counted(len(more_names), f'more {noun}')}: {', '.join(other_names)}"
             if more_names
             else ""
         ),

@@ -341,10 +341,10 @@ def _evidence_rows(findings: Sequence[Finding], limits: Limits) -> dict[int, lis
     rows: dict[int, list[str]] = {}
     for finding in findings:
         for place in places_of(finding, limits):
-            if len(rows) < limits.evidence:
+            if place.row and len(rows) < limits.evidence:
                 rows.setdefault(place.row, [])
     for finding in findings:
-        for row in dict.fromkeys(place.row for place in finding.in_full.places):
+        for row in dict.fromkeys(finding.in_full.evidence_rows):
             if row in rows:
                 rows[row].append(finding.id)
     return rows

@@ -426,6 +426,7 @@ def link(number: int) -> TcpConnection:
         0,
         0,
         0,
+        0,
         "",
         -1,
         0,
