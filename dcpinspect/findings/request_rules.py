@@ -60,7 +60,9 @@ RULES = rules(
         whose: normal for not-my-vbucket, consumer for {STALE_MAP} {NO_SUCH_VBUCKET} eacces eaccess
             einval erange unknown-collection unknown-scope dcp-stream-id-invalid, producer for etmpfail tmpfail
         cost: refused
-        fields: status value
+        fields: status, status vbucket for not-my-vbucket {STALE_MAP} {NO_SUCH_VBUCKET}, status
+            start_seqno for erange, status value for unknown-collection unknown-scope
+            dcp-stream-id-invalid, status value flags for einval
     duplicate-stream-request stream warning consumer
         fires: a vbucket is requested again while its stream is open
         next: report the consumer's version to its author; it has to wait for the stream end before

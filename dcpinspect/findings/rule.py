@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -99,8 +99,10 @@ class Rule:
     """Whether the numbers in its messages are of one vbucket or connection, also where several have the same."""
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
-    fields: tuple[str, ...] = ()
-    """Fields that it is about: a reader is shown the first of them that the message has."""
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Fields that findings are about, by cause, "" for all others: a reader is shown the first of
+    them that the message has.
+    """
     silences: tuple[str, ...] = ()
     """Rules that have nothing to add about a message that it speaks of."""
     in_stream: bool = False
@@ -114,6 +116,10 @@ class Rule:
             return self.cost
         of_others = self.cost.get("")
         return self.cost.get(cause or "", of_others) if over != "recovered" else of_others
+
+    def fields_of(self, cause: str | None) -> Sequence[str]:
+        """Returns the fields that a finding of this cause is about."""
+        return self.fields.get(cause or "", self.fields.get("", ()))
 
     def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
         """Returns who has to act on a finding of this cause.
@@ -144,7 +150,8 @@ def rules(text: str) -> tuple[Rule, ...]:
     causes, who has to act. The lines below it are the other fields of ``Rule``.
 
     ``whose: consumer for CAUSE CAUSE, normal for CAUSE`` says who has to act by cause; ``whose:
-    consumer, normal for CAUSE`` that findings without a cause are the consumer's. ``cost`` is
+    consumer, normal for CAUSE`` that findings without a cause are the consumer's; so does
+    ``fields``, of others for causes that it does not name. ``cost`` is
     the name of one of ``costs.SHARED``, or a cost as ``costs.cost`` reads it. If it differs by
     cause, it is ``CAUSE: COST; CAUSE: COST``, with the cost of all others first, if they have one.
     """
@@ -155,17 +162,22 @@ def _rule(name: str, family: str, severity: str, blamed: str = "", /, **lines: s
     values: dict[str, Any] = {"family": family, "severity": severity, "unless": "", **lines}
     for name_of_text in ("fires", "unless"):
         values[name_of_text] = by_side(values[name_of_text])
-    for name_of_words in ("causes", "needs", "fields", "silences"):
+    for name_of_words in ("causes", "needs", "silences"):
         values[name_of_words] = words_of(lines.get(name_of_words, ""))
     values["reports"] = tuple(filter(None, lines.get("reports", "").split(", ")))
     for name_of_choice in ("adds_up", "of_each", "in_stream"):
         values[name_of_choice] = name_of_choice in lines
-    by_cause = [part.partition(" for ") for part in lines.get("whose", "").split(", ")]
-    values["whose"] = blamed or {
-        cause: who_acts for who_acts, _, causes in by_cause for cause in words_of(causes) or ("",)
-    }
+    values["whose"] = blamed or _by_cause(lines.get("whose", ""))
+    fields_by_cause = _by_cause(lines.get("fields", ""))
+    values["fields"] = {cause: words_of(fields) for cause, fields in fields_by_cause.items()}
     costs = [part.rpartition(": ") for part in lines.get("cost", "").split("; ")]
     of_cause = {cause: SHARED.get(words) or cost(words) for cause, _, words in costs if words}
     values["cost"] = of_cause[""] if [*of_cause] == [""] else of_cause or None
     finding.SEVERITY_OF[name] = values["severity"]
     return Rule(name, **values)
+
+
+def _by_cause(text: str) -> dict[str, str]:
+    """Reads ``WORDS, WORDS for CAUSE CAUSE``: words by cause, "" for findings without one."""
+    named = [words.partition(" for ") for words in text.split(", ")]
+    return {cause: assigned for assigned, _, causes in named for cause in words_of(causes) or ("",)}

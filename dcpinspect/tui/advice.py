@@ -13,7 +13,7 @@ _HERE = {
         "below are the cause and a request that works"
     ),
     "look up what the status names with 'dcpinspect explain STATUS'": (
-        "press Enter for the answer, whose fields say what the status means"
+        "open the answer in the evidence, whose fields say what the status means"
     ),
     "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)": (
         "give the client's key log (K; docs/tls.md says how clients write one)"

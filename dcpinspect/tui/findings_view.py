@@ -181,7 +181,7 @@ class FindingsView(View):
     def _open_place(self) -> None:
         finding = self.list.shown_finding
         if finding is not None and self.row_here:
-            self.host.to_row(self.row_here, *RULES[finding.rule].fields)
+            self.host.to_row(self.row_here, *RULES[finding.rule].fields_of(finding.cause))
         else:
             self.host.show_status(
                 "choose a finding" if finding is None else "this finding has no single message"

@@ -107,4 +107,6 @@ NO_LAYOUT = {"collection_id", "failover_log", "key", "value"}
 def test_every_field_that_a_rule_is_about_is_one() -> None:
     known = {item.name for layout in LAYOUTS for item in (*layout.extras, *layout.value)}
     known |= {item.name for magic in Magic for item in header_fields(magic)} | NO_LAYOUT
-    assert {name for rule in RULES.values() for name in rule.fields} <= known
+    named = [name for rule in RULES.values() for names in rule.fields.values() for name in names]
+    assert named
+    assert {*named} <= known

@@ -189,6 +189,26 @@ def test_a_refused_request_opens_at_its_value_and_the_answer_at_its_status() -> 
     play(real_server("coll-filter"), scene, NARROW)
 
 
+def test_a_refused_request_opens_at_what_its_status_is_about() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        names = []
+        await press(app, pilot, "4")
+        for number, finding in enumerate(app.inspection.results.findings):
+            if finding.rule == "stream-refused":
+                app.navigation.findings.list.select(number)
+                await press(app, pilot, "enter")
+                assert app.packets.field is not None
+                names.append((finding.cause, app.packets.field.name))
+                await press(app, pilot, "backspace")
+        assert names == [
+            ("dcp-stream-id-invalid", "value"),
+            ("unknown-collection", "value"),
+            ("not-my-vbucket", "vbucket"),
+        ]
+
+    play("tour.pcapng", scene)
+
+
 def test_the_title_counts_findings_below_without_their_effects() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
