@@ -118,16 +118,12 @@ def about(
 
 
 def _that_differ(finding: Finding) -> Sequence[Finding]:
-    """Returns the cases; none where the parts above them say all: each case is of the same
-    connection, or of the same vbuckets, and says the same of the same stream-id.
+    """Returns the cases; none where the parts above them say all: each says the same of the same
+    stream-id.
     """
-    connections, vbuckets, messages = (
-        {getattr(case, name) for case in finding.cases}
-        for name in ("connections", "vbuckets", "message")
-    )
-    is_said = messages == {EACH.sub("", finding.what or finding.message)}
-    is_said &= all(case.sid == finding.sid for case in finding.cases)
-    return () if is_said and 1 in (len(connections), len(vbuckets)) else finding.cases
+    sentences = {(case.message, case.sid) for case in finding.cases}
+    is_said = sentences == {(EACH.sub("", finding.what or finding.message), finding.sid)}
+    return () if is_said else finding.cases
 
 
 def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:
