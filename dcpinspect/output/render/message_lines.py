@@ -92,7 +92,7 @@ class ColumnWidths(NamedTuple):
     seqno: int
 
 
-_WIDE, _COMPACT = ColumnWidths(9, 3, 27, 5, 12), ColumnWidths(7, 2, 19, 4, 8)
+_WIDE, _COMPACT = ColumnWidths(9, 3, 27, 5, 12), ColumnWidths(7, 2, 20, 4, 8)
 
 
 class Lines:

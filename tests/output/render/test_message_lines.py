@@ -439,6 +439,8 @@ def test_the_end_of_a_command_that_does_not_fit_stays_in_requests_and_answers() 
     with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
         (batch,) = reading
     lines.fit(batch, np.arange(157, 170))
+    assert "→ dcp_get_failover_log 417" in lines.line(batch, 157)
+    lines.columns = lines.columns._replace(title=19)
     assert "→ …p_get_failover_log " in lines.line(batch, 157)
     answer = lines.line(batch, 158)
     assert "← …p_get_failover_log " in answer
