@@ -276,7 +276,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         scale = self._scale()
         text = axis(scale, self._length_ns)
         low, high = max(0, self.column * self._wide), (self.column + 1) * self._wide
-        cursor_style = base + self.cursor_style()
+        cursor_style = base + self.cell_style()
         return self.drawn(
             ("   vb".ljust(self._label_width), dim),
             (text[:low], dim),
@@ -290,7 +290,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """
         below, pieces = max(0, self.form.high - 2 - part), list[Piece]()
         is_lowest, is_single = part == self.form.high - 1, self.form.high == 1
-        cursor_style, no_style = self.cursor_style(), Style()
+        cursor_style, no_style = self.cell_style(), Style()
         is_cursor = [
             column == self.column and row == self.row for column in range(self.amounts.shape[1])
         ]

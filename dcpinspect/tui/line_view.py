@@ -48,7 +48,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     and draws lines.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"line--cursor", "line--dim"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"line--cursor", "line--cell", "line--dim"}
     HEAD: ClassVar[int] = 0
     """Number of lines at the top that do not scroll."""
     high: int = 1
@@ -352,6 +352,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def cursor_style(self) -> Style:
         """Returns what lies over the style of the place of the cursor."""
         return self.get_component_rich_style("line--cursor", partial=True)
+
+    def cell_style(self) -> Style:
+        """Returns what lies over the style of the cell of the cursor in a chart."""
+        return self.get_component_rich_style("line--cell") + Style(reverse=False)
 
     def dim_style(self) -> Style:
         """Returns the style of what stands back."""

@@ -221,8 +221,11 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             # what is not there, the title says, and items of a cache transfer, which have no place
             is_there = {"axis": track.is_opened, "items": bool(track.story.stream["items"])}
             if words != "none" and is_there.get(lane, True):
-                for part, text in enumerate(getattr(drawn, lane).split("\n")):
-                    yield Row(number, lane, "" if part else f"  {lane}", self._wide(lane, text))
+                texts = getattr(drawn, lane).split("\n")
+                while self._part is None and len(texts) > 1 and not texts[0].strip():
+                    del texts[0]  # zoomed in, another part of the axis may need it
+                for line, text in enumerate(texts):
+                    yield Row(number, lane, "" if line else f"  {lane}", self._wide(lane, text))
         if signs := self._findings(number):
             yield Row(number, "findings", "  findings", signs)
 
@@ -467,12 +470,12 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         """Returns the signs of a stream's errors and warnings; none if it has none."""
         findings = self.content.found_at(number, self.axis)
         pieces: list[Painted] = [(" ", "")] * self.scale.columns if findings else []
-        signs = {"error": self.lane_glyphs.error, "warning": self.lane_glyphs.warning}
         # an error stands before a warning
         for position, severity in sorted(findings, key=itemgetter(1), reverse=True):
             if self.scale.first <= position <= self.scale.last:
                 cell = (position - self.scale.first) // self.scale.step
-                pieces[cell * self.scale.wide] = signs[severity], f"severity-{severity}"
+                sign = self._glyphs.of_severity(severity)
+                pieces[cell * self.scale.wide] = sign, f"severity-{severity}"
         return pieces
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
@@ -486,9 +489,8 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         # In a wide cell, only the first column has the cursor's block. The others have its
         # background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
-        cursor_strip = _over(line.crop(low, edge), self.cursor_style())
-        sign = (self.lane_glyphs.error, self.lane_glyphs.warning)
-        if line.crop(low, low + 1).text in sign:
+        cursor_strip = _over(line.crop(low, edge), self.cell_style())
+        if line.crop(low, low + 1).text in (self._glyphs.error, self._glyphs.warning):
             # the cursor's colour would hide that of the sign
             [(text, style, _), *_] = line.crop(low, low + 1)
             colored = theme.sign_on_cursor(style or base, base)
@@ -534,12 +536,14 @@ def _seqnos(low: int, high: int) -> str:
 
 
 def _over(line: Strip, style: Style) -> Strip:
-    """Returns a part of a line with a style laid over its own. A full block has a brighter tint of
-    its colour: in that of the style's text it would look as if nothing was there.
+    """Returns a part of a line with a style laid over its own. Blocks have a brighter tint of their
+    colour: in that of the style's text they would not look like items.
     """
     return Strip(
         [
-            Segment(text, (before or Style()) + style + _tint(before if "█" in text else None))
+            Segment(
+                text, (before or Style()) + style + _tint(before if "▁" <= text <= "██" else None)
+            )
             for text, before, _ in line
         ]
     )
