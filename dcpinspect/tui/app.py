@@ -24,7 +24,6 @@ from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.text import clip, counted, escape, wrap
 from dcpinspect.tui import frame
 from dcpinspect.tui.base_app import TYPING, Opening, ThemedApp
-from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.key_bindings import KEYS, commands
 from dcpinspect.tui.navigation import Navigation
@@ -56,25 +55,17 @@ class InspectApp(ThemedApp):
         self,
         inspection: Inspection,
         *,
-        is_ascii: bool = False,
         saved: Mapping[str, FilterSource] | None = None,
         colors: ColorRules | None = None,
-        memory: Memory | None = None,
-        theme_name: str = "",
-        has_few_colors: bool = False,
         filter_text: str = "",
         can_read_again: bool = True,
+        **options: Any,
     ) -> None:
         """Makes the application. ``saved``: the user's filters by name, added to the built-in ones.
-        ``colors``: the user's own rules.
-
-        ``theme_name``: if empty, the theme that was chosen last is used.
-
-        ``can_read_again``: whether the capture is in complete files.
+        ``colors``: the user's own rules. ``can_read_again``: whether the capture is in complete
+        files. ``options``: those of ``ThemedApp``.
         """
-        super().__init__(
-            is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors
-        )
+        super().__init__(**options)
         self.inspection = inspection
         self._can_read_again = can_read_again
         if self.memory.notes is not None:

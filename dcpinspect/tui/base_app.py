@@ -129,9 +129,9 @@ class ThemedApp(App[Opening | None]):
     def __init__(
         self,
         *,
-        is_ascii: bool,
-        memory: Memory | None,
-        theme_name: str,
+        is_ascii: bool = False,
+        memory: Memory | None = None,
+        theme_name: str = "",
         has_few_colors: bool = False,
     ) -> None:
         """Makes the application. ``theme_name``: if empty, the theme that was chosen last is used,

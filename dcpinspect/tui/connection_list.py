@@ -15,18 +15,20 @@ from dcpinspect.tui.charts import short
 from dcpinspect.tui.line_view import LineView, Piece
 from dcpinspect.tui.results import Results
 
-COLUMNS = {
-    "con": True,
-    "client → server": False,
-    "name": False,
-    "messages": True,
-    "bucket": False,
-    "bytes": True,
-    "streams": True,
-    "agent": False,
-    "TLS": False,
-}
-"""Headings, the most important first, and whether what stands below is a number."""
+COLUMNS = (
+    "con",
+    "client → server",
+    "name",
+    "messages",
+    "bucket",
+    "bytes",
+    "streams",
+    "agent",
+    "TLS",
+)
+"""Headings, the most important first."""
+TEXTS = ("client → server", "name", "bucket", "agent", "TLS")
+"""Columns that have no numbers."""
 LEAST_NAME, NAME = 6, 30
 """Width in columns from which a name is cut to fit, as its begin tells clients apart, and the width
 that it has at most where other columns want the room.
@@ -140,8 +142,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         if "name" in fitting:  # of what is left names have more than the others left them
             limit = max(map(cells, fitting["name"])) + width_left
             fitting["name"] = [clip(text, limit) for text in ("name", *values_of["name"])]
-        text_columns = [heading for heading, is_number in COLUMNS.items() if not is_number]
-        lines = aligned(list(zip(*fitting.values(), strict=True)), text_columns) or [""]
+        lines = aligned(list(zip(*fitting.values(), strict=True)), TEXTS) or [""]
         wide = max(map(cells, lines))
         self._texts = [f"{line}{' ' * (wide - cells(line))}  " for line in lines]
         self.bring()

@@ -121,9 +121,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     def select(self, finding: int) -> None:
         """Moves the cursor to a finding."""
-        ids = [item.id for item in self.items]
-        target = self.findings[finding].id
-        self.set_cursor(ids.index(target) if target in ids else self.at)
+        rank_of = {item.id: rank for rank, item in enumerate(self.items)}
+        self.set_cursor(rank_of.get(self.findings[finding].id, self.at))
 
     def fit(self) -> None:
         """Wraps the texts to the width."""

@@ -132,7 +132,6 @@ class Notes:
             "capture": self._identity,
             "messages": [_entry(row, note) for row, note in every],
         }
-        self.why = ""
         for path in self._files:
             try:
                 if every:

@@ -25,7 +25,6 @@ from dcpinspect.capture.folders import is_capture
 from dcpinspect.text import cells, counted, escape
 from dcpinspect.tui.base_app import Opening, ThemedApp
 from dcpinspect.tui.dialogs import Dialog, PickList
-from dcpinspect.tui.history import Memory
 
 NO_RIGHT = "no right to capture; start again with sudo"
 MOST = 100
@@ -322,19 +321,11 @@ class StartApp(ThemedApp):
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(
-        self,
-        *,
-        is_ascii: bool = False,
-        memory: Memory | None = None,
-        theme_name: str = "",
-        has_few_colors: bool = False,
-        message: str = "",
-    ) -> None:
-        """Makes the application. ``message``: why an earlier choice could not be opened."""
-        super().__init__(
-            is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors
-        )
+    def __init__(self, *, message: str = "", **options: Any) -> None:
+        """Makes the application. ``message``: why an earlier choice could not be opened.
+        ``options``: those of ``ThemedApp``.
+        """
+        super().__init__(**options)
         self._why = message
 
     def on_mount(self) -> None:

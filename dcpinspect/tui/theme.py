@@ -145,19 +145,7 @@ _DRAWN = str.maketrans(
         **dict.fromkeys("│┃▏▕▎▊", "|"),
         **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋", "+"),
         **dict(zip(UNICODE.blocks, ASCII.blocks, strict=True)),
-        **{
-            "•": "*",
-            "●": "o",
-            "✖": "X",
-            "…": "~",
-            "–": "-",
-            "·": "-",
-            "→": ">",
-            "←": "<",
-            "↑": "^",
-            "↓": "v",
-            "×": "x",
-        },
+        **dict(zip("•●✖…–·→←↑↓×", "*oX~--><^vx", strict=True)),
     }
 )
 
