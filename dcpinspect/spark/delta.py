@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 RUN = "dcpinspectRun"
 """Key in the ``commitInfo`` of our commits: the number of the run."""
+CHANGES = "dcpinspectChanges"
+"""Key there: how many files come and go."""
 KEPT_DAYS = 1
 """Number of days for which files stay that the newest version does not need, so that readers of
 older versions can continue.
@@ -43,8 +45,8 @@ _MILLISECOND = 1000
 
 def open_table(folder: str, version: int | None = None) -> DeltaTable:
     """Opens the newest or an earlier version of a table. Raises UsageError if there is no table, or
-    not this version any more, or if its commit is empty: a machine that lost power leaves that, and
-    ``deltalake`` takes it for a commit without changes.
+    not this version any more, or if its commit is empty or lacks lines: a machine that lost power
+    leaves that, and ``deltalake`` takes it for a commit with fewer changes.
     """
     from deltalake.exceptions import DeltaError
 
@@ -53,15 +55,31 @@ def open_table(folder: str, version: int | None = None) -> DeltaTable:
         table: DeltaTable = library.DeltaTable(
             folder, version=version, storage_options=options(folder)
         )
-        entry = f"_delta_log/{table.version():020}.json"
-        if not table.history(1) and files.size(f"{folder}/{entry}") == 0:
-            raise OSError(f"{entry} is empty; restore it, or write the output again")
+        _check(folder, f"_delta_log/{table.version():020}.json")
     except (DeltaError, OSError) as error:
         version_name = "as it is now" if version is None else f"in version {version}"
         raise UsageError(
             f"{escape(folder)}: is no Delta table that can be read {version_name} ({error_text(error)})"
         ) from error
     return table
+
+
+def _check(folder: str, entry: str) -> None:
+    """Raises OSError if a commit lost its bytes, or its last lines. It may be gone, if the log has
+    it in a checkpoint.
+    """
+    if not files.exists(path := f"{folder}/{entry}"):
+        return
+    lines = [line for line in files.content(path).splitlines() if line.strip()]
+    if not lines:
+        raise OSError(f"{entry} is empty; restore it, or write the output again")
+    count = sum(line.startswith((b'{"add":', b'{"remove":')) for line in lines)
+    wanted = (json.loads(lines[0]).get("commitInfo") or {}).get(CHANGES, count)
+    if count != wanted:
+        raise OSError(
+            f"{entry} was cut short: it has {count} of {wanted} changes; restore it, or write the "
+            "output again"
+        )
 
 
 def exists(folder: str) -> bool:
@@ -124,7 +142,10 @@ def commit(
     from deltalake.transaction import CommitProperties, RemoveAction, create_table_with_add_actions
 
     table_schema, by = library.Schema.from_arrow(form.schema), list(form.by)
-    properties = CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0)
+
+    def properties(count: int) -> CommitProperties:
+        return CommitProperties(custom_metadata={RUN: run, CHANGES: count}, max_commit_retries=0)
+
     try:
         if base is None:
             if exists(folder):
@@ -143,7 +164,7 @@ def commit(
                 partition_by=by,
                 configuration={**CONFIGURATION, **skipping},
                 storage_options=options(folder),
-                commit_properties=properties,
+                commit_properties=properties(len(added)),
             )
             return 0
         table = open_table(folder, base)
@@ -157,12 +178,13 @@ def commit(
             ]
         if not actions and gone is not None:
             return base
+        overwritten = len(table.file_uris()) if gone is None else 0
         table.create_write_transaction(
             actions,
             "overwrite" if gone is None else "append",
             table_schema,
             by,
-            commit_properties=properties,
+            commit_properties=properties(len(actions) + overwritten),
         )
     except (CommitFailedError, FileExistsError) as error:
         raise UsageError(

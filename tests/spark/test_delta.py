@@ -190,6 +190,28 @@ def test_a_commit_that_lost_its_bytes_is_no_older_table(tmp_path: Path) -> None:
     assert delta.rows(delta.open_table(str(folder), 0)) == 1
 
 
+@pytest.mark.parametrize("gone", [None, ["a.parquet"], []], ids=["all", "one", "none"])
+def test_a_commit_that_was_cut_at_the_end_of_a_line_is_no_smaller_table(
+    gone: list[str] | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "t"
+    first, *later = (file(folder, f"{name}.parquet", "p", 1) for name in "abc")
+    form = delta.TableForm(SCHEMA, BY)
+    delta.commit(str(folder), form, [first], run=1, base=None)
+    delta.commit(str(folder), form, later, run=2, base=0, gone=gone)
+    entry = folder / "_delta_log" / f"{1:020}.json"
+    lines = entry.read_text().splitlines(keepends=True)
+    assert len(lines) == (3 if gone == [] else 4)
+    for count in range(1, len(lines)):
+        entry.write_text("".join(lines[:count]))
+        with pytest.raises(
+            UsageError, match=r"t: is no Delta table .*1\.json was cut short: it has "
+        ):
+            delta.open_table(str(folder))
+    entry.write_text("".join(lines))
+    assert delta.rows(delta.open_table(str(folder))) == (3 if gone == [] else 2)
+
+
 def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     delta.commit(
