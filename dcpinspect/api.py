@@ -466,7 +466,7 @@ class Recording:
         False, InterruptedError is raised, and the next call begins anew.
         """
         self._check()
-        if self._store is None or self._kept_by is None or self._kept_by.checker is None:
+        if self._store is None or self._kept_by is None or not self._kept_by.is_checking:
             if self._store is not None:
                 self._store.close()
             self._store = self._begun(check=True)
@@ -609,7 +609,7 @@ class Recording:
         if self._store is not None:
             self._filled()
         done = self._done
-        if done is None or (track and done.tracker is None) or (check and done.checker is None):
+        if done is None or (track and not done.is_tracking) or (check and not done.is_checking):
             with self._read(track=track, check=check) as reading:
                 for _ in reading:
                     pass
@@ -621,7 +621,7 @@ class Recording:
         done = self._finished_reading(track=True, check=check)
         if self._results is None or self._results[0] is not done:
             findings, tables = (
-                ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
+                done.worked_out()[1:] if done.is_checking else ([], done.tables.by_name)
             )
             self._results = done, findings, tables
         return self._results[1:]

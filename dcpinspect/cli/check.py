@@ -220,7 +220,6 @@ def _check(
             apart = _logs_apart(request.evidence, reading)
             found.sort(key=lambda finding: _is_of(finding, apart))
             findings = choice.matching(found, files)
-            assert reading.checker is not None
             lacking = "" if findings else lacks(choice, reading, links)
             is_said = bool(findings) and not reading.messages  # findings say what is in its place
             unchecked = why_nothing(reading, advises_elsewhere=True) if is_said else UNCHECKED
@@ -314,7 +313,6 @@ def _remarks(
         status = UsageError.exit_status
     if request.evidence is not None:
         status = status or log_remarks(request.evidence.logs)
-    assert reading.checker is not None
     if reading.messages and not reading.checker.has_dcp:
         is_known = any(
             finding.severity == "error" or finding.rule in ("login-refused", "bucket-refused")
@@ -339,9 +337,8 @@ def lacks(
     choice: Choosing, reading: Reading | MergedReading, links: Sequence[TcpConnection]
 ) -> str:
     """Returns what was asked for that the capture does not have; empty if it has everything."""
-    assert reading.checker is not None
-    assert reading.tracker is not None
     vbuckets = set(reading.tracker.state.known_tables.streams.vbucket.tolist())
+    assert reading.checker is not None
     return choice.lacking(links, reading.checker.clients(list(links)).values(), vbuckets)
 
 

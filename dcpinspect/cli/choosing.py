@@ -88,7 +88,6 @@ class Choosing:
 
     def on_connections(self, reading: Reading | MergedReading) -> Choosing:
         """Returns the conditions with the connections of the client and of the vbuckets."""
-        assert reading.tracker is not None
         sessions = reading.tracker.conversation.sessions
         streams = reading.tracker.state.known_tables.streams
         names = {number: session.name or "" for number, session in sessions.items()}
@@ -113,7 +112,7 @@ class Choosing:
         from dcpinspect.findings.span import Span
 
         links, tracker, connections = reading.engine.links, reading.tracker, [*self.connections]
-        if connections and tracker is not None:
+        if connections:
             for number in tracker.left_out(links):
                 if _are_among((number,), self.connections):
                     counts = tracker.copies.among(links)[number].of

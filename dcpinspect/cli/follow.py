@@ -53,7 +53,6 @@ def follow(
         shown_count = 0
 
         def begin(client: str, server: str, proxied: str | None) -> None:
-            assert reading.tracker is not None
             session = reading.tracker.conversation.sessions.get(connection) or Session()
             facts = {"name": session.name, "agent": session.agent, "bucket": session.bucket}
             head, proxy_line = heading(client, server, proxied, facts)

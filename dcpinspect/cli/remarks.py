@@ -207,7 +207,7 @@ def _lost(reading: Reading, *, advises_elsewhere: bool, told: Collection[int]) -
 
 def _left_out(reading: Reading, *, stats: bool) -> Iterator[str]:
     """Says what tables do not have."""
-    if reading.tracker is None:
+    if not reading.is_tracking:
         return
     if unlisted := reading.engine.unlisted:
         yield (

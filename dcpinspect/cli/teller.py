@@ -433,7 +433,6 @@ def _first_ns(reading: CheckedReading, finding: Finding) -> int:
 
 
 def _bucket(reading: CheckedReading, connection: int) -> str | None:
-    assert reading.tracker is not None
     session = reading.tracker.conversation.sessions.get(connection)
     return session.bucket if session is not None else None
 

@@ -96,7 +96,6 @@ class LiveWatch:
         """Summarizes the reading so far on one line."""
 
         reading = self._reading
-        assert reading.tracker is not None
         copies = reading.tracker.left_out(reading.links)
         tracker, links = reading.tracker.counted(reading.links)
         clauses = [

@@ -158,7 +158,6 @@ class ComparisonSide:
     @property
     def tracker(self) -> Tracker:
         """The tracker, which knows the streams."""
-        assert self.reading.tracker is not None, "a side tracks streams"
         return self.reading.tracker
 
     def read(self, wanted: Selection) -> None:

@@ -190,7 +190,7 @@ class Metrics:
     def __init__(self, reading: MeasuredReading, *, limit: int = MOST_PAIRS) -> None:
         """Starts before the first batch; from now on the reading tracks streams."""
         if isinstance(reading, Reading):
-            if reading.tracker is None:
+            if not reading.is_tracking:
                 reading.track()
             reading.forget_what_is_over()
         self.reading = reading
@@ -206,7 +206,6 @@ class Metrics:
         self._left_out: Collection[int] = ()
         self._unsure: Collection[int] = ()
         """Connections that show what another one shows, and those that may yet prove to."""
-        assert reading.tracker is not None
         self._tracker: Tracker = reading.tracker
         """What counts of what the reading's tracker knows."""
 
@@ -219,7 +218,6 @@ class Metrics:
     def _links(self) -> dict[int, TcpConnection]:
         """Returns the connections that count by now."""
         tracker, links = self.reading.tracker, self.reading.links
-        assert tracker is not None
         self._left_out = tracker.left_out(links)
         self._unsure = () if tracker.counts_copies else tracker.unsure(links)
         self._tracker, counted = tracker.counted(links)

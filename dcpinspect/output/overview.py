@@ -26,7 +26,6 @@ _MOST_NAMED = 4
 
 def overview(reading: Reading) -> Overview:
     """Returns what was found by now. The reading must track streams."""
-    assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     every_link = reading.engine.links
     tracker, own_links = reading.tracker.counted(every_link)

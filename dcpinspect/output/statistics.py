@@ -178,8 +178,7 @@ def _of_streams(tables: Tables, most_outstanding: Mapping[int, int]) -> Iterator
 
 def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
     """Yields what became of packets and bytes, and all messages, whatever was filtered."""
-    tracker = reading.tracker
-    copies = tracker.left_out(reading.links) if tracker is not None else ()
+    copies = reading.tracker.left_out(reading.links) if reading.is_tracking else ()
     coverage = reading.coverage.without(copies, {})
     for interface, counts in interfaces(reading.capture.files):
         if counts.dropped is not None or counts.system_dropped is not None:

@@ -91,12 +91,10 @@ class ReadingPart:
         """Returns the part of a reading with ``is_part`` that has come to its end. Raises
         ValueError unless the reading tracks streams.
         """
-        if reading.tracker is None:
-            raise ValueError("this reading does not track streams")
         engine, coverage = reading.engine, reading.coverage
         return ReadingPart(
             tracker=reading.tracker,
-            checker=reading.checker,
+            checker=reading.checker if reading.is_checking else None,
             links=engine.links,
             directions=list(coverage.directions),
             opened_by=engine.transport.opened_by.copy(),

@@ -175,8 +175,8 @@ class Reading(AbstractContextManager["Reading", None]):
         self._compared = -1  # number of messages at the last comparison
         self._kept: list[MessageBatch] | None = [] if self._is_repeatable else None
         """All batches so far; None if they are too large to keep, and are read again instead."""
-        self.tracker: Tracker | None = None
-        self.checker: Checker | None = None
+        self._tracker: Tracker | None = None
+        self._checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
         """Called now and then while nothing comes, if packets are waited for."""
         self.on_end: Callable[[], object] = lambda: None
@@ -222,7 +222,7 @@ class Reading(AbstractContextManager["Reading", None]):
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
         self.redactor = redactor or self.redactor
-        self.tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
+        self._tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
 
     def check(
         self,
@@ -244,15 +244,38 @@ class Reading(AbstractContextManager["Reading", None]):
         from dcpinspect.findings.registry import ORDINARY
 
         self.track(redactor)
-        assert self.tracker is not None
-        self.checker = Checker(
+        self._checker = Checker(
             self.tracker,
             ORDINARY if rules is None else rules,
             with_keys=redactor is None,
             with_rows=with_rows,
             vbucket=vbucket,
         )
-        self.checker.evidence = evidence
+        self._checker.evidence = evidence
+
+    @property
+    def is_tracking(self) -> bool:
+        """Whether the reading tracks streams."""
+        return self._tracker is not None
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether the reading looks for what is wrong; then it tracks streams too."""
+        return self._checker is not None
+
+    @property
+    def tracker(self) -> Tracker:
+        """What knows the streams. Raises ValueError unless the reading tracks streams."""
+        if self._tracker is None:
+            raise ValueError("this reading does not track streams")
+        return self._tracker
+
+    @property
+    def checker(self) -> Checker:
+        """What has the findings. Raises ValueError unless the reading checks."""
+        if self._checker is None:
+            raise ValueError("this reading does not check")
+        return self._checker
 
     def forget_what_is_over(self) -> None:
         """Lets what is over leave memory from now on, if it can be part of no finding: the reading
@@ -262,17 +285,15 @@ class Reading(AbstractContextManager["Reading", None]):
         what is not as it should be. Captures that can be read again have an end, and nothing of
         them leaves. Raises ValueError unless the reading tracks streams.
         """
-        if self.tracker is None:
-            raise ValueError("this reading does not track streams")
+        tracker = self.tracker
         if not self._is_repeatable:
             self._is_endless = True
-            self.tracker.forget_what_is_over()
+            tracker.forget_what_is_over()
 
-    def _let_go(self, checker: Checker) -> None:
+    def _let_go(self) -> None:
         """Lets connections leave that were closed long ago, and streams that ended, if many have
         come since the last time.
         """
-        assert self.tracker is not None, "it checks"
         met, streams = self.engine.transport.count, self.tracker.state.counts.streams
         # what is looked at is all that stayed: it has to grow before
         is_due = met >= self._met[0] + max(self.most_closed, self._met[2] // 2)
@@ -286,7 +307,7 @@ class Reading(AbstractContextManager["Reading", None]):
         first = over[: max(min(count, old), most, 0)]
         gone = {*first[~np.isin(first, doubted)].tolist(), *over[: max(most, 0)].tolist()}
         if gone or has_streams:
-            checker.let_go(links, self.coverage, gone)
+            self.checker.let_go(links, self.coverage, gone)
             self.engine.let_go(gone)
             streams = self.tracker.state.counts.streams
         else:
@@ -335,9 +356,7 @@ class Reading(AbstractContextManager["Reading", None]):
         return self._tables(self.links)
 
     def _tables(self, links: list[TcpConnection]) -> Tables:
-        if self.tracker is None:
-            raise ValueError("this reading does not track streams")
-        self._compare(self.tracker)
+        self._compare()
         names = self.files
         return self.tracker.tables(links, names if len(names) > 1 else ())
 
@@ -354,18 +373,16 @@ class Reading(AbstractContextManager["Reading", None]):
         interrupted in between. ``wanted``: which cases, as of ``Collector.findings``. ``links``:
         the attribute, if the caller has them: there may be many.
         """
-        if self.checker is None:
-            raise ValueError("this reading does not check")
-        assert self.tracker is not None
-        self._compare(self.tracker)
+        checker = self.checker
+        self._compare()
         links = self.links if links is None else links
-        return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
+        return checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
 
     def by_name(self) -> dict[str, Records]:
         """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which
         the table of vbuckets then counts.
         """
-        return self.tables.by_name if self.checker is None else self.worked_out()[2]
+        return self.tables.by_name if self._checker is None else self.worked_out()[2]
 
     def worked_out(
         self, *, is_whole: bool = True
@@ -377,7 +394,6 @@ class Reading(AbstractContextManager["Reading", None]):
 
         links = self.links  # once: there may be very many
         findings, tables = self.findings(links=links, is_whole=is_whole), self._tables(links)
-        assert self.checker is not None, "it has findings"
         clients = self.checker.clients(links)
         return (
             tables,
@@ -385,10 +401,10 @@ class Reading(AbstractContextManager["Reading", None]):
             with_findings(tables.by_name, findings, clients, self.files),
         )
 
-    def _compare(self, tracker: Tracker) -> None:
+    def _compare(self) -> None:
         """Compares streams, if captures can be read again and messages came since last time."""
         if self._is_repeatable and self._compared != self.messages:
-            tracker.compare(self._look_again)
+            self.tracker.compare(self._look_again)
             self._compared = self.messages
 
     def _look_again(self, query: EventQuery) -> FoundEvents:
@@ -420,16 +436,16 @@ class Reading(AbstractContextManager["Reading", None]):
             for batch, looked_at, looks in batches:
                 self.messages += len(batch)
                 self._keep(batch)
-                if self.tracker is not None:
-                    self.tracker.feed(batch.redacted(self.redactor))
-                if self.checker is not None:
-                    self.checker.feed(looked_at, looks)
+                if self._tracker is not None:
+                    self._tracker.feed(batch.redacted(self.redactor))
+                if self._checker is not None:
+                    self._checker.feed(looked_at, looks)
                 yield batch
-                if self._is_endless and self.checker is not None:
-                    self._let_go(self.checker)
+                if self._is_endless and self.is_checking:
+                    self._let_go()
         self.is_through = True
-        if self.tracker is not None:
-            self.tracker.finish()
+        if self._tracker is not None:
+            self._tracker.finish()
 
     def _keep(self, batch: MessageBatch) -> None:
         """Keeps a batch, if those so far are small."""
@@ -444,7 +460,7 @@ class Reading(AbstractContextManager["Reading", None]):
                 batch = self.engine.decode(frames)
                 if batch is not None:
                     looked_at = batch.redacted(self.redactor)
-                    checker = self.checker if self.is_looking else None
+                    checker = self._checker if self.is_looking else None
                     looks = () if checker is None else checker.check_alone(looked_at)
                     yield batch, looked_at, looks
 

@@ -53,12 +53,12 @@ def put_aside(reading: Reading) -> bytes:
 
     Raises NotResumableError if it cannot be kept.
     """
-    engine, tracker = reading.engine, reading.tracker
-    if not engine.tls.is_plain or tracker is None or reading.checker is None:
+    engine = reading.engine
+    if not engine.tls.is_plain or not reading.is_checking:
         raise NotResumableError(
             "keys of TLS are not kept, and neither are readings that do not check"
         )
-    tracker.state.feed(*NOTHING)  # the latest batch has been looked at
+    reading.tracker.state.feed(*NOTHING)  # the latest batch has been looked at
     state = {
         "format": _FORMAT,
         "reading": {name: getattr(reading, name) for name in _OF_READING},
@@ -66,7 +66,7 @@ def put_aside(reading: Reading) -> bytes:
         "tls": engine.tls.connections,
         "plain": engine.tls.plain_ones,
         "engine": vars(engine),
-        "tracker": vars(tracker),
+        "tracker": vars(reading.tracker),
         "checker": vars(reading.checker),
     }
     file, tables = io.BytesIO(), list[pickle.PickleBuffer]()
@@ -90,11 +90,15 @@ def go_on(reading: Reading, data: bytes) -> None:
         state = _Unpickler(io.BytesIO(plain), _named(reading), tables).load()
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise pickle.UnpicklingError(_FORMAT)
-        owners = {"engine": reading.engine, "tracker": reading.tracker, "checker": reading.checker}
+        owners = {
+            "engine": reading.engine,
+            "tracker": reading._tracker,
+            "checker": reading._checker,
+        }
         for name, owner in owners.items():
             if owner is not None:
                 vars(owner).update(state[name])
-        if reading.checker is not None:
+        if reading.is_checking:
             vars(reading).update({name: state["reading"][name] for name in _OF_READING})
         reading.engine.tls.connections, reading.engine.tls.plain_ones = state["tls"], state["plain"]
     except Exception as error:  # bytes may make this fail in any way
@@ -103,7 +107,7 @@ def go_on(reading: Reading, data: bytes) -> None:
 
 def _named(reading: Reading) -> dict[str, Any]:
     """Returns the objects that a reading has from its maker, by names."""
-    engine, checker = reading.engine, reading.checker
+    engine, checker = reading.engine, reading._checker
     named: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
     named |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_ports")}
     named |= {
@@ -117,7 +121,7 @@ def _named(reading: Reading) -> dict[str, Any]:
         "take_first": engine.transport.take_first,
         "read_header": engine._proxies._found,
         "begins": engine._evidence._begins,
-        "tracker": reading.tracker,
+        "tracker": reading._tracker,
         "checker": checker,
     }
     if checker is not None:

@@ -258,7 +258,7 @@ class _TaskReading:
     def _before_end(self, reading: Reading) -> None:
         """Saves what a later run needs, before messages that only the captures' end completes."""
         self._is_ended = True
-        if self._work.messages and reading.tracker is not None and may_continue(reading):
+        if self._work.messages and reading.is_tracking and may_continue(reading):
             if self._work.follows:
                 self._state = write_state(reading, self._stem, self._work.salt)
             elif (contents := reading.tracker.contents) is not None:
@@ -266,7 +266,7 @@ class _TaskReading:
         self._look_at_keys(reading)
 
     def _look_at_keys(self, reading: Reading) -> None:
-        if reading.tracker is not None and not self._work.follows:
+        if reading.is_tracking and not self._work.follows:
             self._keys.append(Checker(reading.tracker, KEY_RULES, with_keys=self._redactor is None))
 
     def read(self, reading: Reading) -> PartResult:
@@ -362,9 +362,9 @@ def _copies(names: Sequence[str], bundles: Sequence[UnitBundles]) -> CutCopies |
 
 def _begin(reading: Reading, work: PartTask) -> bool:
     """Lets a reading begin where earlier runs ended. Returns whether it could."""
-    tracker, share = reading.tracker, work.keys
-    if tracker is not None and share is not None:
-        tracker.contents = Contents(share=share, hashed_by=work.hashed_by)
+    share = work.keys
+    if reading.is_tracking and share is not None:
+        reading.tracker.contents = Contents(share=share, hashed_by=work.hashed_by)
     before = work.before
     if before is None:
         return True
@@ -380,8 +380,9 @@ def _begin(reading: Reading, work: PartTask) -> bool:
             return False
     if not read_state(reading, before.state, work.salt):
         return False
-    if tracker is None or share is None:
+    if not reading.is_tracking or share is None:
         return True
+    tracker = reading.tracker
     if not work.follows:
         tracker.flow = tracker.noops = tracker.histories = None
     if before.keys or share != ALL:

@@ -179,7 +179,6 @@ class Inspection:
 
     def _leave_out_copies(self) -> None:
         """Counts again where connections show what others show, which is only known by now."""
-        assert self.reading.tracker is not None
         copies = self.reading.tracker.left_out(self.reading.links)
         if not copies:
             return

@@ -27,9 +27,8 @@ def test_parts_are_put_together_as_a_reading_would_tell(tmp_path: Path) -> None:
             pass
     assert found.coverage.packets == reading.coverage.packets
     assert found.messages == reading.messages
-    assert found.checker is not None
-    assert reading.checker is not None
     rules = ["rollback", "gap-unexplained", "opaque-mismatch"]
+    assert found.checker is not None
     told = found.checker.only(rules).findings(found.links, found.coverage)
     with Reading([str(SAMPLE)]) as again:
         again.check(rules)

@@ -41,7 +41,6 @@ def copies_of(folder: Path, packets: Iterable[Recorded]) -> dict[int, Copy]:
     with Reading([str(written(folder, packets))], track=True) as reading:
         for _ in reading:
             pass
-        assert reading.tracker is not None
         return reading.tracker.copies.among(reading.links)
 
 
@@ -156,7 +155,6 @@ def test_a_leg_in_tls_and_a_plain_one_are_one_conversation(tmp_path: Path) -> No
     with Reading([str(written(tmp_path, both))], track=True, keys=keys) as reading:
         for _ in reading:
             pass
-        assert reading.tracker is not None
         found = reading.tracker.copies.among(reading.links)
     assert {(one.of, one.by) for one in found.values()} == {
         (number, PROXY) for number in range(1, 2 * len(plain), 2)
@@ -274,7 +272,6 @@ def recorded_by(paths: Iterable[Path]) -> dict[int, Copy]:
     with Reading([*map(str, paths)], track=True) as reading:
         for _ in reading:
             pass
-        assert reading.tracker is not None
         return reading.tracker.copies.among(reading.links)
 
 
@@ -409,7 +406,6 @@ def test_copies_do_not_depend_on_batches(tmp_path: Path) -> None:
         with Reading(open_capture([str(path)], batch_bytes=size), track=True) as reading:
             for _ in reading:
                 pass
-            assert reading.tracker is not None
             found.append(reading.tracker.copies.among(reading.links))
     assert found[0] == found[1]
     assert len(found[0]) == 3
@@ -425,7 +421,6 @@ def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(
     with Reading([str(path)], track=True) as reading:
         for _ in reading:
             pass
-        assert reading.tracker is not None
         assert len(reading.links) > copies.MOST_PAIRS
         assert (
             len(reading.tracker.copies.among(reading.links)) <= copies.MOST_PAIRS
@@ -447,7 +442,6 @@ def test_memory_does_not_grow_with_the_square_of_the_copies(tmp_path: Path) -> N
     with Reading([str(written(tmp_path, said))], track=True) as reading:
         for _ in reading:
             pass
-        assert reading.tracker is not None
         tracemalloc.start()
         try:
             assert len(reading.tracker.copies.among(reading.links)) == many - 1
@@ -543,7 +537,7 @@ def test_an_address_that_stands_for_two_nodes_does_not_count(delay_ns: int, tmp_
     with Reading([str(written(tmp_path, seen))], track=True) as reading:
         for _ in reading:
             pass
-        copied = reading.tracker.copies.among(reading.links) if reading.tracker else {}
+        copied = reading.tracker.copies.among(reading.links)
         servers = {link.server for link in reading.links if link.number not in copied}
     assert servers == {"10.0.0.2:11210", "10.0.0.3:11210"}
     assert said_of(written(tmp_path, seen)) == said_of(written(tmp_path, plain, "plain.pcap"))

@@ -33,7 +33,6 @@ EVENTS = {
 
 def read(name: str) -> tuple[Tables, list[str]]:
     with Reading([str(SAMPLES / name)], track=True) as reading:
-        assert reading.tracker is not None
         state = reading.tracker.state
         anomalies = [code for _ in reading for code in state.used(state.anomalies).code.tolist()]
         return reading.tables, [ANOMALIES[code] for code in anomalies]
@@ -316,7 +315,6 @@ def test_what_only_the_next_messages_need_goes_with_the_last_one() -> None:
         reading.check()
         for _ in reading:
             pass
-        assert reading.tracker is not None
         assert reading.tracker.contents is None
         assert len(reading.tracker.state.messages) == 0
         assert reading.findings() == reading.findings()

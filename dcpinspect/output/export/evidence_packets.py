@@ -136,7 +136,6 @@ def whole_connections(findings: Sequence[Finding], reading: Reading) -> list[int
     with them, if they have few enough packets: what a client has had of a vbucket on another
     connection may excuse it.
     """
-    assert reading.tracker is not None
     streams = reading.tracker.state.known_tables.streams
     faulty = [
         connection

@@ -73,30 +73,25 @@ class LookedAt:
     ) -> LookedAt:
         """Returns how much of a reading was checked by these rules."""
         tracker, links = reading.tracker, reading.links
-        copies = tracker.left_out(links) if tracker is not None else ()
-        sums, messages = reading.coverage.without(copies, {}).own_protocol, reading.messages
+        copies = tracker.left_out(links)
+        sums = reading.coverage.without(copies, {}).own_protocol
         rules_text = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
-        streams, without = 0, frozenset[int]()
-        if tracker is not None:
-            without = frozenset(
-                link.number
-                for link in links
-                if link.tls is None and not tracker.speaks_dcp(link.number)
-            )
-            without = without if len(without) < len(links) else frozenset()
-            messages = messages - tracker.copies.messages_of(copies)
-            known_streams = tracker.counted(links)[0].state.known_tables.streams
-            streams = len(known_streams) - int(are_unopened(known_streams).sum())
+        without = frozenset(
+            link.number
+            for link in links
+            if link.tls is None and not tracker.speaks_dcp(link.number)
+        )
+        streams = tracker.counted(links)[0].state.known_tables.streams
         return cls(
-            messages,
-            streams,
+            reading.messages - tracker.copies.messages_of(copies),
+            len(streams) - int(are_unopened(streams).sum()),
             sums["decoded"],
             reading.coverage.plain_bytes(sums),
             rules_text,
             nothing,
             damage,
             sums["missing"] - sums["filled"],
-            without,
+            without if len(without) < len(links) else frozenset(),
             reading.messages if copies else 0,
         )
 

@@ -187,7 +187,6 @@ def of_reading(
     the captures. ``worked_out``: the result of ``Reading.worked_out``, if it is known already.
     """
     tables, findings, by_name = worked_out or reading.worked_out(is_whole=is_whole)
-    assert reading.tracker is not None
     if copies := reading.tracker.left_out(reading.links):
         charts = _counted_once(store, copies).charts
     about = overview(reading)
