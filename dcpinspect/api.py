@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow as pa
 from dcpinspect.capture.byte_source import STDIN
 from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.open import FileDamage
+from dcpinspect.closable import Closable
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, ClosedError, UsageError
 from dcpinspect.findings.finding import Finding, ranges
@@ -246,7 +247,7 @@ class Info(dict[str, Any]):
     __repr__ = __str__
 
 
-class Recording:
+class Recording(Closable):
     """The messages of one or more captures; ``dcpinspect.open`` makes one. A context manager, for
     one thread.
 
@@ -302,12 +303,6 @@ class Recording:
     def __dir__(self) -> Iterable[str]:
         """Names for people, without those of programs that are made of this one."""
         return {*super().__dir__()} - {"batch", "gather", "matching", "query", "records"}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         size = "" if self._done is None else f", {counted(self._done.messages, 'message')}"

@@ -15,7 +15,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, BinaryIO, NoReturn
 
@@ -29,6 +28,7 @@ from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.recorder import MIB, OF_READER, RecordingOrder
+from dcpinspect.closable import Closable
 from dcpinspect.errors import CaptureError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
@@ -80,7 +80,7 @@ class RecorderCounts:
     """Number of packets that interfaces dropped themselves, of whatever kind."""
 
 
-class LiveCapture(AbstractContextManager["LiveCapture", None]):
+class LiveCapture(Closable):
     """The packets of interfaces, until ``stop``, a limit, or the end of the last interface. Iterate
     once; use as a context manager.
 
@@ -431,9 +431,6 @@ class LiveCapture(AbstractContextManager["LiveCapture", None]):
         self._hear()
         if self._recorder.poll() is None and self._heard_at < began:
             self._recorder.kill()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the recording, and frees what is open."""

@@ -8,7 +8,6 @@ import stat
 import sys
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +27,7 @@ from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, Inte
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.stores import is_uri
+from dcpinspect.closable import Closable
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
@@ -124,7 +124,7 @@ class CaptureFile:
         ]
 
 
-class Capture(AbstractContextManager["Capture", None]):
+class Capture(Closable):
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
     Several files are read as one, in order of time. Of small ones, a batch has many. Every batch
@@ -301,9 +301,6 @@ class Capture(AbstractContextManager["Capture", None]):
 
     def __next__(self) -> PacketBatch:
         return next(iter(self))
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees the files."""

@@ -21,6 +21,7 @@ from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.teller import AnnouncedFindings, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
+from dcpinspect.closable import Closable
 from dcpinspect.errors import UsageError
 from dcpinspect.text import counted, escape
 
@@ -234,7 +235,7 @@ def complain_of(summary: Summary) -> None:
         complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
 
 
-class _Session:
+class _Session(Closable):
     """A session of Spark that starts with the first captures, and again after a failure."""
 
     def __init__(self, master: str | None, settings: Mapping[str, str]) -> None:
@@ -242,12 +243,6 @@ class _Session:
         self._settings = settings
         self._stack = ExitStack()
         self._tasks: SparkRunner | None = None
-
-    def __enter__(self) -> _Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def tasks(self) -> AbstractContextManager[SparkRunner]:
         """Returns the tasks of the session, which stays open."""

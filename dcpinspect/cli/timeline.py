@@ -14,6 +14,7 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
+from dcpinspect.closable import Closable
 from dcpinspect.errors import UsageError
 from dcpinspect.output.export.formats import JSON, TEXT, Format
 from dcpinspect.text import counted, escape, escape_rest, wrap
@@ -197,7 +198,7 @@ def _why_nothing(
     return f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}"
 
 
-class _Messages:
+class _Messages(Closable):
     """The lines of the vbucket's messages, in a temporary file if there are many."""
 
     def __init__(self, width: int | None) -> None:
@@ -206,12 +207,10 @@ class _Messages:
         self._times = array("q")
         self._width = width
         self._lines: Lines | None = None
-        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by __exit__
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by close
 
-    def __enter__(self) -> _Messages:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Removes the file."""
         self._file.close()
 
     def add_lines(self, batch: MessageBatch, rows: RowNumbers, reading: Reading) -> None:

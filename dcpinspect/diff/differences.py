@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dcpinspect.closable import Closable
 from dcpinspect.diff import queries
 from dcpinspect.diff.difference_columns import (
     DIFFERENCES,
@@ -100,7 +101,7 @@ MOST_EVENTS = 1 << 20
 """Greatest number of events of both sides that are compared at once, unless one file has more."""
 
 
-class SideComparison:
+class SideComparison(Closable):
     """A database in which two sides are compared. Use it as a context manager."""
 
     def __init__(self, spool: Spool) -> None:
@@ -112,10 +113,8 @@ class SideComparison:
         self._sides: dict[str, ComparisonSide] = {}
         self._buckets: dict[int, str] = {}
 
-    def __enter__(self) -> SideComparison:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Closes the database."""
         self._database.close()
 
     def compare(self, a: ComparisonSide, b: ComparisonSide) -> Differences:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from threading import Lock
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from dcpinspect.capture.byte_source import STDIN
+from dcpinspect.closable import Closable
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.finding_records import CONTRACTS, needs_rules
 from dcpinspect.findings.logs.log_events import event_records
@@ -37,7 +38,7 @@ from dcpinspect.tables.select import Selection
 from dcpinspect.tables.times import TimeSpan
 
 
-class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
+class QueriedCaptures(Closable):
     """Captures that a query reads, from the start for each scan. Use as a context manager."""
 
     def __init__(
@@ -75,9 +76,6 @@ class QueriedCaptures(AbstractContextManager["QueriedCaptures", None]):
         self._one_makes_tables = Lock()
         self._end: int | None = None
         """Number of messages that the tables have, once a scan came to their end."""
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees the files."""

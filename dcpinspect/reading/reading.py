@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -16,6 +16,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, Capture, CaptureFile, FileDamage, open_capture
 from dcpinspect.capture.pcapng import secrets_behind
+from dcpinspect.closable import Closable
 from dcpinspect.coverage import Coverage
 from dcpinspect.reading.decoding import Frames, frames_joined
 from dcpinspect.reading.engine import ByteKeeper, Engine
@@ -102,7 +103,7 @@ class Packets(Protocol):
         """Frees what is open."""
 
 
-class Reading(AbstractContextManager["Reading", None]):
+class Reading(Closable):
     """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
 
     Raises CaptureError if a file cannot be read at all; damage inside a file is in
@@ -313,9 +314,6 @@ class Reading(AbstractContextManager["Reading", None]):
         else:
             streams = self._met[1]
         self._met = met, streams, len(links) - len(gone)
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees the files."""

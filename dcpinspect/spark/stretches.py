@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Self
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.pcap import AT, DONE, FILE_HEADER, Pcap, find_record
 from dcpinspect.capture.remote import open_remote
+from dcpinspect.closable import Closable
 from dcpinspect.errors import CaptureError
 
 BYTES = 32 << 20
@@ -57,7 +57,7 @@ def _begun(header: bytes) -> Pcap:
     return format_
 
 
-class StretchPackets:
+class StretchPackets(Closable):
     """The packets of a stretch of a plain pcap file, in the form of a capture; they are numbered
     from the first one of the stretch.
     """
@@ -127,12 +127,6 @@ class StretchPackets:
     def problems(self) -> list[FileDamage]:
         """Damaged places that were found so far."""
         return self.files[0].all_problems
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the file."""

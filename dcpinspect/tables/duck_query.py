@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from dcpinspect.closable import Closable
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.tables.duckdb import connect
 from dcpinspect.temporary import new_folder, remove
@@ -30,7 +31,7 @@ it takes several times as much.
 """
 
 
-class DuckQuery:
+class DuckQuery(Closable):
     """A query with a database of its own; the caller adds tables to it. Use as a context manager;
     the result ends with the context.
     """
@@ -46,12 +47,6 @@ class DuckQuery:
     def failure(self) -> Exception | None:
         """The exception that ended a scan of a table; DuckDB knows only its text."""
         return None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the database, and removes its temporary files."""

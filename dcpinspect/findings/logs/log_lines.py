@@ -9,7 +9,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from io import BufferedReader
 from typing import Any
 
@@ -17,6 +16,7 @@ import orjson
 
 from dcpinspect.capture.byte_source import missing
 from dcpinspect.capture.compressed import READ, decompressed
+from dcpinspect.closable import Closable
 from dcpinspect.errors import CaptureError
 
 STDIN = "-"
@@ -49,7 +49,7 @@ def _is_deep(value: object, levels: int) -> bool:
     return not levels or any(_is_deep(member, levels - 1) for member in members)
 
 
-class TextFile(AbstractContextManager["TextFile", None]):
+class TextFile(Closable):
     """The lines of a file, which may be compressed; ``-`` stands for standard input."""
 
     def __init__(self, path: str) -> None:
@@ -94,9 +94,6 @@ class TextFile(AbstractContextManager["TextFile", None]):
     def problem(self) -> str | None:
         """Why reading stopped before the end, or None."""
         return self._problem or (None if self._inflate is None else self._inflate.problem)
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees the file."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from dcpinspect.arrays import BoolArray, ByteArray
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.closable import Closable
 from dcpinspect.errors import ChangedCaptureError, NotKeptError, RowError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import HoleRanges, NumberColumn, RowNumbers, numbers_at
@@ -116,7 +116,7 @@ class _View:
         return self.first_rows[0] if self.first_rows else self.rows + 1
 
 
-class Store(AbstractContextManager["Store", None]):
+class Store(Closable):
     """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``;
     ``close`` it when done.
 
@@ -140,9 +140,6 @@ class Store(AbstractContextManager["Store", None]):
         self._piece = 0  # the first piece that those packets may stand in
         self._is_stream = False
         self._names = 0
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Removes everything that was kept."""
