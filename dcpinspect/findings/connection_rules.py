@@ -178,7 +178,7 @@ def _unseen(link: TcpConnection) -> Occurrence:
         "dst; a tap or a mirror port may also show only one"
     )
     message = f"nothing of the {('client', 'server')[link.unseen]} was captured{size}"
-    return Occurrence("capture-hole", message, link.number, (), cause="one-direction", next=next_)
+    return Occurrence("capture-hole", message, link.number, cause="one-direction", next=next_)
 
 
 def _longer(link: TcpConnection) -> Iterator[Occurrence]:
@@ -189,7 +189,7 @@ def _longer(link: TcpConnection) -> Iterator[Occurrence]:
                 "headers tell: no sequence number shows what they are"
             )
             yield Occurrence(
-                "capture-hole", message, link.number, (), cause="longer-frames", next=_OFFLOAD
+                "capture-hole", message, link.number, cause="longer-frames", next=_OFFLOAD
             )
 
 
@@ -232,7 +232,7 @@ def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterato
         )
     if cut:
         message = f"{counted(cut, 'byte')} cut off by the snapshot length, {_SENT[name]}"
-        yield Occurrence("capture-cut", message, number, (), cause=name)
+        yield Occurrence("capture-cut", message, number, cause=name)
 
 
 def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
@@ -245,7 +245,6 @@ def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Itera
             "undecoded-bytes",
             f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}",
             link.number,
-            (),
             cause=f"{name}-unplaced",
         )
     skipped = sum(direction_coverage.skipped.values())  # other rules tell of other protocols
@@ -299,7 +298,6 @@ def _copy(link: TcpConnection, original: TcpConnection, copy: Copy) -> Occurrenc
         "seen-twice",
         message,
         number,
-        (),
         cause=where.replace(" ", "-"),
         shared=shared,
         time_ns=link.first_ns,
@@ -330,7 +328,7 @@ def _without_syn(context: Context) -> Iterator[Occurrence]:
                 f"sequence numbers jump by {link.jump:,} bytes on the addresses of "
                 f"connection {before}: taken as a new connection"
             )
-            yield (cause := Occurrence("connection-reuse-inferred", message, link.number, ()))
+            yield (cause := Occurrence("connection-reuse-inferred", message, link.number))
             yield _mid_stream(link, cause.key)
         elif not link.has_handshake and not _is_without_dcp(context, link):
             yield _mid_stream(link)
@@ -353,7 +351,6 @@ def _mid_stream(link: TcpConnection, cause: FindingKey | None = None) -> Occurre
         "mid-stream-start",
         message,
         link.number,
-        (),
         effect_of=cause,
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,

@@ -73,7 +73,7 @@ class Occurrence:
     """Number of the connection; 0 or below: a log or a checkpoint, not a connection. Each of their
     clients has a number of its own.
     """
-    places: tuple[MessagePlace, ...]
+    places: tuple[MessagePlace, ...] = ()
     """Messages that show the case, the offender first."""
     vbucket: int | None = None
     """The vbucket; None: the whole connection."""

@@ -169,7 +169,7 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                 else ""
             )
             yield from _occurrences(
-                Occurrence("ack-without-window", message, number, ()),
+                Occurrence("ack-without-window", message, number),
                 [[example_place] for example_place in evidence],
                 examples.count,
                 examples.rows,
@@ -314,7 +314,6 @@ def _stall(
         "flow-control-stall",
         _stall_message(context, link, watched, worst, is_last=worst is last),
         link.number,
-        (),
         closes=closes,
         next=LOST if is_lost else advice,
         is_over=True if last is None else None if was_closed else False,
@@ -467,7 +466,6 @@ def _over(
         "over-acknowledged",
         message,
         link.number,
-        (),
         cause=cause,
         next=_next(context, link, cause),
     )
@@ -500,7 +498,7 @@ def _overruns(
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
     evidence = [[context.report_place(link.number, event.at)] for event in events]
     overrun_occurrence = Occurrence(
-        "flow-control-overrun", message, link.number, (), shared="bytes past the window"
+        "flow-control-overrun", message, link.number, shared="bytes past the window"
     )
     yield from _occurrences(overrun_occurrence, evidence, count, watched.overruns.rows)
 

@@ -362,7 +362,6 @@ def _outages(link: TcpConnection, until_ns: int) -> Iterator[Occurrence]:
                 "silent-connection",
                 f"bytes of the {side} were sent again for {duration(end_ns - late.since_ns)}, {then}",
                 link.number,
-                (),
                 cause=UNACKNOWLEDGED,
                 next=None if is_over else LOST,
                 time_ns=late.since_ns,

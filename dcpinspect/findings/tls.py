@@ -122,7 +122,6 @@ def _unread(
         "tls-key-unknown" if has_keys else "tls-without-key",
         message,
         direction_coverage.connection,
-        (),
         next=None if has_keys else advice,
         shared=shared,
         facts=facts,
@@ -165,7 +164,7 @@ def _descriptions(about: TlsConnection, *, with_names: bool) -> list[str]:
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
     for side, name, meaning in about.alerts:
         cause = None if name.startswith("alert-") else name
-        yield Occurrence("tls-alert", f"the {side} says {name}: {meaning}", number, (), cause=cause)
+        yield Occurrence("tls-alert", f"the {side} says {name}: {meaning}", number, cause=cause)
 
 
 def _certificate(
@@ -187,7 +186,7 @@ def _certificate(
         message = f"the client asks for {escape(name)}, and the certificate names {names}"
         wrong["other-name"] = message if with_names else _OTHER_NAME
     for cause, message in wrong.items():
-        yield Occurrence("tls-certificate", message, number, (), cause=cause)
+        yield Occurrence("tls-certificate", message, number, cause=cause)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

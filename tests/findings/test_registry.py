@@ -54,7 +54,7 @@ class _Counted(Watcher):
     def findings(self, finished: ReadingEnd) -> Iterator[Occurrence]:
         for connection, count in sorted(self.counts.items()):
             if finished.is_whole:
-                yield Occurrence("tiny-watch", f"{count} messages", connection, (), severity="note")
+                yield Occurrence("tiny-watch", f"{count} messages", connection, severity="note")
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
@@ -70,7 +70,7 @@ def _flow(finished: ReadingEnd) -> Iterator[Occurrence]:
     flow = finished.context.tracker.flow
     for link in finished.context.links:
         assert isinstance(flow, FlowControl), "the rule has said that it needs it"
-        yield Occurrence("tiny-end", f"from {link.client}", link.number, (), severity="warning")
+        yield Occurrence("tiny-end", f"from {link.client}", link.number, severity="warning")
 
 
 TINY = RuleSet(
