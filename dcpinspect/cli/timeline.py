@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +21,7 @@ from dcpinspect.text import counted, escape, escape_rest, wrap
 
 if TYPE_CHECKING:
     from dcpinspect.output.export.target import Target
-    from dcpinspect.output.render.lanes import Painted, Scale
+    from dcpinspect.output.render.lanes import Painted, Scale, Sign
     from dcpinspect.output.render.message_lines import Lines
     from dcpinspect.output.render.vbucket_history import VbucketHistory
     from dcpinspect.protocol.column_types import RowNumbers
@@ -174,28 +174,22 @@ def _why_nothing(
     bounds: tuple[int, int] | None,
 ) -> str:
     vbuckets = sorted(set(reading.tables.streams.values("vbucket")))
-    if vbucket in vbuckets and bounds is not None:
+    if vbucket not in vbuckets:
+        from dcpinspect.findings.finding import ranges  # deferred: most captures have the vbucket
+
+        there = f"there are {ranges(vbuckets)}" if vbuckets else "there is no stream at all"
+        return f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}"
+    option = f"--connection {escape(connection or '')}"
+    if bounds is not None:
         from dcpinspect.tables.times import in_words
 
-        return (
-            f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; 'dcpinspect "
-            f"streams --vbucket {vbucket}' lists all"
-        )
-    if vbucket in vbuckets and filter_ is not None:
-        where = "" if connection is None else f" on --connection {escape(connection)}"
-        return (
-            f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; "
-            f"'dcpinspect streams --vbucket {vbucket}' lists all"
-        )
-    if vbucket in vbuckets:
-        return (
-            f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; "
-            f"'dcpinspect streams --vbucket {vbucket}' lists all"
-        )
-    from dcpinspect.findings.finding import ranges  # deferred: most captures have the vbucket
-
-    there = f"there are {ranges(vbuckets)}" if vbuckets else "there is no stream at all"
-    return f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}"
+        reason = f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}"
+    elif filter_ is not None:
+        where = "" if connection is None else f" on {option}"
+        reason = f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}"
+    else:
+        reason = f"{option}: no stream of vbucket {vbucket} is on it"
+    return f"{reason}; 'dcpinspect streams --vbucket {vbucket}' lists all"
 
 
 class _Messages(Closable):
@@ -257,19 +251,19 @@ class _Picture:
         self._style_of = style_of
         self._ascii_only = ascii_only
 
-    def _write_line(self, text: str, style: str = "") -> None:
-        self._output.write_piece(
-            self._paint(self._ascii_only(text) if self._is_ascii else text, style) + "\n"
+    def _write_pieces(self, pieces: Iterable[tuple[str, str]]) -> None:
+        """Writes a line. ``pieces``: texts, and their styles."""
+        painted = (
+            self._paint(self._ascii_only(text) if self._is_ascii else text, style)
+            for text, style in pieces
         )
+        self._output.write_piece("".join(painted) + "\n")
+
+    def _write_line(self, text: str, style: str = "") -> None:
+        self._write_pieces([(text, style)])
 
     def _put_painted(self, pieces: Sequence[Painted]) -> None:
-        painted = [
-            (self._ascii_only(text) if self._is_ascii else text, self._style_of(colour))
-            for text, colour in pieces
-        ]
-        self._output.write_piece(
-            "".join(self._paint(text, style) for text, style in painted) + "\n"
-        )
+        self._write_pieces((text, self._style_of(colour)) for text, colour in pieces)
 
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
@@ -304,21 +298,18 @@ class _Picture:
                 self._put_painted(line)
                 seen.update((glyph, paint) for text, paint in line for glyph in text)
         self._put_painted([])
+
+        def is_seen(sign: Sign) -> bool:
+            return any(
+                paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
+                for glyph, paint in seen
+            )
+
         legends = [
             line
             for signs in legend(glyphs)
-            for drawn in [
-                [
-                    sign
-                    for sign in signs
-                    if any(
-                        paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
-                        for glyph, paint in seen
-                    )
-                ]
-            ]
-            if drawn
-            for line in legend_lines(drawn, width)
+            if (shown_signs := [*filter(is_seen, signs)])
+            for line in legend_lines(shown_signs, width)
         ]
         for line in [*legends, []] if legends else ():
             self._put_painted(line)
@@ -381,56 +372,47 @@ def _streams_of(
     """Returns the streams of a connection, and the marks of each: seqnos and letters."""
     ends = (event for event in history.events if event.kind == "connection-closed")
     closed = {(event.connection, event.sid, event.stream) for event in ends}
-    streams, all_marks = [], []
+    streams, marks = [], list[list[tuple[int, str]]]()
     for number, story in enumerate(history.streams):
         stream = story.stream
-        if stream["connection"] != connection:
-            continue
-        marks = [(event.seqno, event.letter) for event in history.noted.get(number, ())]
-        # without an answer the connection alone ends, and no stream
-        if stream["end_reason"] is None and (connection, stream["sid"], stream["stream"]) in closed:
-            last = stream["last_seqno"]
-            marks.append((stream["requested_start"] if last is None else last, "C"))
-        streams.append(story)
-        all_marks.append([(seqno, letter) for seqno, letter in marks if seqno is not None])
-    return streams, all_marks
+        if stream["connection"] == connection:
+            streams.append(story)
+            notes = [(event.seqno, event.letter) for event in history.noted.get(number, ())]
+            # without an answer the connection alone ends, and no stream
+            key = connection, stream["sid"], stream["stream"]
+            if stream["end_reason"] is None and key in closed:
+                last = stream["last_seqno"]
+                notes.append((stream["requested_start"] if last is None else last, "C"))
+            marks.append([(seqno, letter) for seqno, letter in notes if seqno is not None])
+    return streams, marks
 
 
 def _outcome(history: VbucketHistory) -> str:
     """Returns how many findings stand among the events, those of the vbucket as the table of
     vbuckets counts them, and which command says more of them.
     """
-    causes = {
-        event.finding: event.severity
-        for event in history.events
-        if event.severity and event.cause is None
-    }
-    of_connections = [finding for finding in history.findings if not finding.vbuckets]
-    ids = {finding.id for finding in of_connections}
-    of_vbucket, of_connection = (
-        Counter(level for name, level in causes.items() if (name in ids) == is_other)
-        for is_other in (False, True)
-    )
-    of_other_times = Counter(
-        finding.severity
-        for finding in of_connections
-        if finding.places and finding.severity != "note" and finding.effect_of is None
-        if finding.id not in causes
-    )
+    causes = {event.finding for event in history.events if event.severity and event.cause is None}
+    counts = Counter[tuple[str, str]]()
+    for finding in history.findings:
+        where = "" if finding.vbuckets else " about its connection"
+        if finding.id in causes:
+            counts[where, finding.severity] += 1
+        elif where and finding.places and finding.severity != "note" and finding.effect_of is None:
+            counts[f"{where} at another time", finding.severity] += 1
     explained = sum(event.cause is not None for event in history.events)
+    texts = [
+        (where, f"{counted(number, level)}{where}") for (where, level), number in counts.items()
+    ]
+    of_connections = [text for where, text in sorted(texts) if where]
     facts = [
-        " and ".join(counted(number, level) for level, number in sorted(of_vbucket.items())),
-        *(
-            f"{counted(number, level)} about its connection{when}"
-            for when, levels in (("", of_connection), (" at another time", of_other_times))
-            for level, number in sorted(levels.items())
-        ),
-        "" if causes or of_other_times else "no errors or warnings",
+        " and ".join(text for where, text in sorted(texts) if not where),
+        *of_connections,
+        "" if counts else "no errors or warnings",
         f"{explained} explained by others" if explained else "",
     ]
-    is_own = len(ids) < len(history.findings) and not of_connection
+    is_own = not of_connections and any(finding.vbuckets for finding in history.findings)
     only = f" --vbucket {history.vbucket}" if is_own else ""
-    says = "says what to do" if causes or of_other_times else "says more"
+    says = "says what to do" if counts else "says more"
     return f"{', '.join(filter(None, facts))}; check{only} {says}"
 
 
