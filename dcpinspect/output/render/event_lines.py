@@ -216,7 +216,7 @@ def of_findings(
     """
     vbucket = streams[0].stream["vbucket"] if streams else -1
     rules = {finding.id: finding.rule for finding in findings}
-    effects, first_effects = list[VbucketEvent](), dict[str, VbucketEvent]()
+    effects = list[VbucketEvent]()
     for finding in sorted(findings, key=lambda finding: finding.effect_of is None):
         cause = finding.effect_of if finding.effect_of in rules else None
         cases = finding.case_of_each if finding.severity != "note" else ()
@@ -229,19 +229,12 @@ def of_findings(
         own_events.sort(key=lambda event: event.row)
         if cause is not None:
             effects += own_events
-            for event in own_events[:1]:
-                before = first_effects.setdefault(cause, event)
-                first_effects[cause] = min(before, event, key=lambda event: event.row)
             continue
-        first_effect = first_effects.get(finding.id)
-        if (
-            first_effect is not None
-            and finding.vbuckets
-            and own_events
-            and first_effect.row < own_events[0].row
-        ):
+        own_effects = [event for event in effects if event.cause == finding.id]
+        if own_events and own_effects and finding.vbuckets:
+            first = min(own_events[0], *own_effects, key=lambda event: event.row)
             own_events[0] = own_events[0]._replace(
-                **{name: getattr(first_effect, name) for name in _PLACE}
+                **{name: getattr(first, name) for name in _PLACE}
             )
         yield from own_events
     yield from effects

@@ -176,21 +176,15 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
     rows = list[tuple[int | None, str, Mapping[str, str]]]()
     messages = places_of(finding, contents.limits)
     for message in sorted(messages, key=lambda message: (message.time_ns, message.frame)):
-        details = contents.shown.get(message.row)
-        cells = {
+        row = message.row if message.has_message else None
+        details = None if row is None else contents.shown.get(row)
+        cells: Mapping[str, str] = {
             "Time": seconds_text(message.time_ns - begin_ns),
             "Con": f"{message.connection}{ARROWS[message.direction == 's2c']}",
-            "Summary": "" if message.has_message else "a packet without a message",
+            "Summary": "a packet without a message" if row is None else "",
         }
-        if details is not None and message.has_message:
-            cells = {**details.cells}
-        rows.append(
-            (
-                message.row if message.has_message else None,
-                frame_of(message, contents.source.files),
-                cells,
-            )
-        )
+        cells = cells if details is None else details.cells
+        rows.append((row, frame_of(message, contents.source.files), cells))
     names = [name for name in _LINE_COLUMNS if any(cells.get(name) for _, _, cells in rows)]
     return names, [
         [row, frame, [cells.get(name, "") for name in names]] for row, frame, cells in rows
@@ -214,13 +208,14 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         cases = ()  # headline and evidence have told them
     noun = "message" if finding.evidence_rows else "packet"
     evidence_names = {*map(_named, messages)}
-    more_names = {
-        _named(place): message_of(place, files)
+    more_messages = {
+        (_named(place), message_of(place, files))
         for place in finding.in_full.places
         if _named(place) not in evidence_names
     }
-    other_names = [more_names[name] for name in sorted(more_names)]
-    other_names[most:] = ["…"] if len(other_names) > most else []
+    names = [name for _, name in sorted(more_messages)]
+    names[most:] = ["…"] if len(names) > most else []
+    more_evidence = f"and {counted(len(more_messages), f'more {noun}')}: {', '.join(names)}"
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -235,11 +230,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "vbuckets": finding.vbuckets,
         "columns": columns,
         "evidence": evidence,
-        "more_evidence": (
-            f"and {counted(len(more_names), f'more {noun}')}: {', '.join(other_names)}"
-            if more_names
-            else ""
-        ),
+        "more_evidence": more_evidence if names else "",
         "cases": [
             (
                 place_of(case),
