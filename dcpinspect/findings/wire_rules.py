@@ -137,7 +137,7 @@ RULES = rules(
     bad-collection-prefix wire error sender
         fires: with collections on, a key does not begin with a collection id; or a system event has
             an id from 1 to 7, which servers keep for themselves
-        unless: collections off or unknown; keys that are names
+        unless: collections off, unknown, or only concluded from other keys; keys that are names
         next: report it with the sender's version; a client with collections has to begin each key
             with a collection id
         cost: broken-messages

@@ -332,8 +332,9 @@ class _Annotator(Annotation):
             field.meaning = "collections unknown: shown whole"
         if not has_prefix:
             return field, raw, None
-        if decoded is None:
+        if decoded is None and state == "on":
             self.problem("bad-collection-prefix", path, at, "key has no valid collection id")
+        if decoded is None:
             return field, raw, None
         collection, used = decoded
         name = collection_name(collection, state, self.name_of("collection_id", collection))

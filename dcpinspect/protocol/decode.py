@@ -546,7 +546,8 @@ class Decoded(HeaderColumns):
         values, valid = np.where(is_good, number, 0).view(np.uint64), is_good
         if spoken_of is not None and spoken_of.valid is not None:
             values, valid = np.where(is_good, values, spoken_of.values), is_good | spoken_of.valid
-        has_bad_prefix = used < 0
+        # a key without an id contradicts what was only concluded from other keys
+        has_bad_prefix = (used < 0) & (self.collections == CollectionsState.ON)
         problem[has_bad_prefix & (problem == 0)] = _PROBLEM["bad-collection-prefix"]
         problem[self._incomplete & (problem == 0)] = _PROBLEM["truncated"]
         return (

@@ -210,6 +210,16 @@ def test_collections_are_inferred_mid_stream_only_from_proof(
     assert decoded.collections.tolist() == [collections, collections]
 
 
+@pytest.mark.parametrize("handshake", [True, False])
+def test_a_key_without_id_breaks_what_was_granted_and_not_what_was_inferred(
+    handshake: bool,
+) -> None:
+    keys = [encode("dcp_mutation", key=key) for key in (b"\0a", b"\xff\xff")]
+    hello = encode("hello", "response", features=[{"feature": 0x12}])
+    decoded = decode_all([hello, *keys] if handshake else keys, handshake=handshake)
+    assert decoded.has_bad_prefix.tolist()[-2:] == [False, handshake]
+
+
 def test_names_of_system_events_and_controls_never_have_a_collection_id() -> None:
     hello = encode("hello", "response", features=[{"feature": 0x12}])
     event = encode(
