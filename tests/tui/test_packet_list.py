@@ -97,7 +97,7 @@ def test_on_80_columns_all_others_give_way_to_the_summary() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "1")
         rows = app.packets.list
-        assert rows.heading.index("Summary") <= 50, "as in read"
+        assert rows.heading.index("Summary") <= 51, "as in read"
         for row in (1, 40, 434):
             rows.jump_to(row)
             await settled(app, pilot)
@@ -111,7 +111,7 @@ def test_a_summary_has_the_room_of_what_a_message_has_not() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "1")
         packets = app.packets.list
-        assert packets.text_of(1).endswith('{"a":"shop/2.1 (tour)","i":"5F3A9C0E11…')
+        assert packets.text_of(1).endswith('{"a":"shop/2.1 (tour)","i":"5F3A9C0E1…')
         app.navigation.to_row(219)
         await settled(app, pilot)
         head, line = packets.heading, f"{' ' * GUTTER}{packets.text_of(219)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -92,7 +93,9 @@ class ColumnWidths(NamedTuple):
     seqno: int
 
 
-_WIDE, _COMPACT = ColumnWidths(9, 3, 27, 5, 12), ColumnWidths(7, 2, 20, 4, 8)
+_WIDE, _COMPACT = ColumnWidths(9, 3, 27, 5, 12), ColumnWidths(7, 2, 19, 4, 8)
+_WIDEST_NAME = len("dcp_get_failover_log")
+"""Width up to which the name of a command before a vbucket is whole also in narrow lines."""
 
 
 class Lines:
@@ -138,6 +141,7 @@ class Lines:
             return_index=True,
         )
         titles = [title(batch, index) for index in rows[first].tolist()]
+        before_vbuckets = batch.vbucket.is_known[rows[first]].tolist()
         seqnos = decoded.numbers.get("by_seqno")
         seqnos = None if seqnos is None else seqnos.take(rows)
         greatest = 0 if seqnos is None else int(seqnos.values[seqnos.is_known].max(initial=0))
@@ -158,7 +162,9 @@ class Lines:
         if self.width is not None and self.width - self.summary_at < ENOUGH:
             self.is_narrow = True
             room = fitting.title + self.width - self.summary_at - ENOUGH
-            title_width = min(fitting.title, max(_COMPACT.title, room))
+            names = (name.partition(" ")[0] for name in compress(titles, before_vbuckets))
+            named = min(max(map(len, names), default=0), _WIDEST_NAME)
+            title_width = min(fitting.title, max(_COMPACT.title, named, room))
             self.columns = fitting._replace(title=title_width)
 
     def heading(self) -> str:
