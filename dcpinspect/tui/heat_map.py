@@ -301,15 +301,16 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             eighths = min(8, max(0, amount - 8 * below)) if is_single or not is_lowest else 0
             block = self._glyphs.blocks[eighths - 1] if eighths else " "
             style = base + self._paint(-(-8 * amount // self._top))
+            style += cursor_style if is_here else no_style
             drawn = [(block * self._wide, style)]
             if sign and is_lowest:
                 drawn = [(block * (self._wide - 1), style)]
-                is_before = is_request or not is_single
+                is_plain = is_here and sign not in SEVERITIES  # whose colours the cursor leaves
+                letter_style = style if is_plain else base + self._paint_of_sign(sign)
                 drawn.insert(
-                    0 if is_before else 1, (self._letter(sign), base + self._paint_of_sign(sign))
+                    0 if is_request or not is_single else 1, (self._letter(sign), letter_style)
                 )
-            over = cursor_style if is_here else no_style
-            pieces += [(text, style + over) for text, style in drawn] * sum(1 for _ in run)
+            pieces += drawn * sum(1 for _ in run)
         return pieces
 
     def _paint(self, level: int) -> Style:

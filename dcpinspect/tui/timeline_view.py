@@ -52,6 +52,8 @@ class TimelineView(View):
         self._reading = Task(host)
         self._request = _Request(0)
         """The latest request."""
+        self._fitted = 0
+        """Number of lines that the lanes had when they were given their height."""
 
     def fit(self) -> None:
         """Explains the signs that are drawn, and gives the lanes what they need of what whole events
@@ -73,6 +75,7 @@ class TimelineView(View):
         text.rstrip()
         self._legend.update(text)
         self._legend.display = not self.screen.has_class("-tiny")
+        self._fitted = self.lanes.lines
         height, signs_height = self.size.height, str(text).count("\n") + 1
         least = min(_LEAST_LANES, height // 2 - signs_height * self.screen.has_class("-short"))
         lines_left = height - signs_height - _AROUND_EVENTS - self.events.height_in_full(height)
@@ -230,6 +233,8 @@ class TimelineView(View):
         )
         if self.lanes.waiting:
             self.events.show((), 0)
+        elif self.lanes.lines != self._fitted:
+            self.fit()
         self._follow()
 
     def spot(self) -> Spot:
