@@ -327,3 +327,18 @@ def test_the_time_ends_with_the_last_packet_not_with_the_last_message() -> None:
         assert heat.span[0] <= ends[1] - ends[0] <= heat.span[1]
 
     play(field("p06-zero-window"), scene)
+
+
+def test_the_cursor_leaves_signs_of_errors_their_colour() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await to_heat(app, pilot)
+        heat = app.navigation.vbuckets.heat
+        row, column = (int(places[0]) for places in np.nonzero(heat._signs == ERROR))
+        strips = []
+        for place in (0, row * heat.across + 1 + column):
+            heat.set_cursor(place)
+            line = heat.HEAD + (row + 1) * heat.form.high - 1 - int(heat.scroll_offset.y)
+            strips.append([one for one in heat.render_line(line) if "✖" in one.text][-1].style)
+        assert strips[0] == strips[1]
+
+    play(real_server("coll-filter"), scene)

@@ -316,3 +316,44 @@ def test_the_head_of_an_arrow_stands_beside_its_letter_also_in_wide_cells() -> N
         assert "R◂──" in screen(app)
 
     play("rollback.pcap", scene, (200, 50))
+
+
+def test_the_cursor_over_nothing_does_not_look_like_items() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(136)
+        await settled(app, pilot)
+        lanes = lanes_of(app)
+        line = lanes.HEAD + next(
+            number for number, row in enumerate(lanes._rows) if row.lane == "items"
+        )
+        ground = {}
+        for seqno in (1, 2):  # only the second came
+            lanes.set_cursor(seqno)
+            [(text, style, _), *_] = lanes.render_line(line).crop(
+                LABEL + lanes.cell * lanes.scale.wide
+            )
+            assert style is not None
+            ground[text[0]] = style
+        assert {*ground} == {" ", "█"}
+        empty, items = ground[" "].bgcolor, ground["█"].color
+        assert empty is not None
+        assert items is not None
+        assert empty.triplet is not None
+        assert empty.triplet != items.triplet
+        assert len({*empty.triplet}) == 1, "a grey"
+
+    play(field("q09b-only-src-port"), scene)
+
+
+def test_items_have_no_empty_lines() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
+        lanes = lanes_of(app)
+        drawn = [
+            "".join(text for text, _ in row.pieces) for row in lanes._rows if row.lane == "items"
+        ]
+        assert drawn
+        assert all(line.strip() for line in drawn)
+        assert sum(row.label == "  items" for row in lanes._rows) == 1
+
+    play("large.pcapng.gz", scene)
