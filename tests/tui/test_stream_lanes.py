@@ -318,7 +318,8 @@ def test_the_head_of_an_arrow_stands_beside_its_letter_also_in_wide_cells() -> N
     play("rollback.pcap", scene, (200, 50))
 
 
-def test_the_cursor_over_nothing_does_not_look_like_items() -> None:
+@pytest.mark.parametrize("theme_name", ["textual-dark", "textual-light", "ansi-dark"])
+def test_the_cursor_over_nothing_does_not_look_like_items(theme_name: str) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(136)
         await settled(app, pilot)
@@ -338,11 +339,11 @@ def test_the_cursor_over_nothing_does_not_look_like_items() -> None:
         empty, items = ground[" "].bgcolor, ground["█"].color
         assert empty is not None
         assert items is not None
-        assert empty.triplet is not None
-        assert empty.triplet != items.triplet
-        assert len({*empty.triplet}) == 1, "a grey"
+        assert empty not in (items, lanes.rich_style.bgcolor, lanes.cursor_style().bgcolor)
+        if empty.triplet is not None:
+            assert max(empty.triplet) - min(empty.triplet) < 32, "a grey"
 
-    play(field("q09b-only-src-port"), scene)
+    play(field("q09b-only-src-port"), scene, theme_name=theme_name)
 
 
 def test_items_have_no_empty_lines() -> None:
