@@ -348,11 +348,12 @@ class Clients:
 
     def is_whole(self, connection: int, until_ns: int) -> bool:
         """Returns whether the capture lacks nothing of a connection's client, on any of its own, up
-        to a time.
+        to a time. Where one carried nothing, not even its port tells that it is of DCP.
         """
         sight = self._context.sight
         return not any(
-            not sight.is_complete(incomplete) or sight.ends_before(incomplete, until_ns)
+            not (sight.is_complete(incomplete) or sight.carried_nothing(incomplete))
+            or sight.ends_before(incomplete, until_ns)
             for incomplete in sight.incomplete & self._consumers.may_be(connection)
         )
 

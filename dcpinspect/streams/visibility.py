@@ -238,6 +238,13 @@ class Visibility:
         ways = (0, 1) if direction is None else (direction,)
         return all(self.between(connection, one_direction) == "complete" for one_direction in ways)
 
+    def carried_nothing(self, connection: int) -> bool:
+        """Returns whether no byte of a connection was captured, and none was lost."""
+        link, row = self._links[connection], self._connections[connection]
+        has_bytes = any((*link.skipped, *link.missing, *link.unfinished))
+        is_silent = link.tls is None and link.lost_at_end == (None, None) and not has_bytes
+        return is_silent and not any(row.last_row[direction] > 0 for direction in (0, 1))
+
     @cached_property
     def incomplete(self) -> frozenset[int]:
         """Connections of which the capture lacks something, or that may have gone on behind it."""

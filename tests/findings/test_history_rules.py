@@ -207,6 +207,19 @@ def test_a_log_that_was_not_captured_may_have_the_uuid(*, is_lost: bool, begins_
     )
 
 
+def test_a_connection_without_a_byte_lacks_nothing() -> None:
+    """It says goodbye as the capture begins, and with --port auto no connection is known by that."""
+    before = opened(port=50_001)
+    before.begin()
+    before.close()
+    talk = opened(port=50_002)
+    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+    talk.stream(7, log=LOG)
+    told = rules(talk)
+    assert [rule for rule, _ in told] == ["unknown-vbucket-uuid"]
+    assert rules(before, talk) == told
+
+
 def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:
     """A failover may have lost its branch. It is a warning if the client was told better, or does
     not go on.
