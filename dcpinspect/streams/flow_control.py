@@ -298,7 +298,7 @@ class FlowControl(Follower):
         kept_messages = watched.waiting[done : window.waiting]
         ways.messages -= done
         window.waiting = len(kept_messages)
-        capacity = min(max(256, 2 * (len(kept_messages) + size)), self._most + size)
+        capacity = min(max(32, 2 * (len(kept_messages) + size)), self._most + size)
         self._total += capacity - len(watched.waiting)
         if len(kept_messages) > self._most or self._total > self._most_of_all:
             watched.is_limited, window.is_followed, window.waiting = True, 0, 0
