@@ -253,7 +253,10 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     tells, bare = _may_tell(context.streams), EmptySnapshots(context)
     for numbers in context.of_client.having(tells):
         requests_in_order = OpenedInOrder(context.streams, numbers, bare)
-        granted = int(np.flatnonzero(context.granted[numbers]).max(initial=-1))
+        granted, latest = (
+            int(np.flatnonzero(mask[numbers]).max(initial=-1))
+            for mask in (context.granted, context.rolled_back)
+        )
         for index, number in enumerate(numbers):
             if not tells[number]:
                 continue
@@ -262,11 +265,16 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
                 context, requests_in_order, index, is_granted_later=index < granted
             )
             if context.rolled_back[number]:
+                followed = (
+                    None if number in looping else _followed(context, requests_in_order, index)
+                )
+                stands = _stands(context, requests_in_order, index, latest)
                 yield _rolled_back(
                     context,
                     number,
-                    None if number in looping else _followed(context, requests_in_order, index),
+                    followed,
                     is_granted_later=index < granted,
+                    stands=None if followed is not None or number in looping else stands,
                 )
             elif stream.answer == w.A_ROLLBACK and not stream.request.is_captured:
                 yield _rolled_back_unread(
@@ -606,6 +614,29 @@ def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) ->
     return taker if taker is not None and _follows(context, number, taker) else None
 
 
+def _stands(
+    context: Context, requests_in_order: OpenedInOrder, index: int, latest: int
+) -> int | None:
+    """Returns the latest rollback of a client's vbucket, at place ``latest``, if it holds instead
+    of an earlier one: it says otherwise, or was followed. None if it does not.
+    """
+    streams, origins = context.streams, context.logs.origins
+    number, later = requests_in_order.numbers[index], requests_in_order.numbers[latest]
+    if (
+        latest < requests_in_order.since(index, streams[number].answered)
+        or streams.sid[later] != streams.sid[number]
+        or origins[streams[later].connection][1] != origins[streams[number].connection][1]
+    ):
+        return None
+    rollback, later_rollback = map(context.rollbacks.stream_rollback, (number, later))
+    is_other = (
+        rollback.to != later_rollback.to or rollback.resume_uuid != later_rollback.resume_uuid
+    )
+    if is_other or _followed(context, requests_in_order, latest) is not None:
+        return later
+    return None
+
+
 def _follows(context: Context, number: int, again: int) -> bool:
     row, next_row = context.streams[number], context.streams[again]
     if not next_row.request.is_captured or next_row.request.flags & FROM_LATEST:
@@ -656,10 +687,15 @@ def _names_older_branch(context: Context, row: Stream, later: Stream) -> bool:
 
 
 def _rolled_back(
-    context: Context, number: int, followed: int | None, *, is_granted_later: bool
+    context: Context,
+    number: int,
+    followed: int | None,
+    *,
+    is_granted_later: bool,
+    stands: int | None,
 ) -> Occurrence:
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed
-    it; None if it did not, or nobody knows.
+    it; None if it did not, or nobody knows. ``stands``: a later one that holds instead.
     """
     rollback = context.rollbacks.stream_rollback(number)
     start, to = plain(context.streams.request.start[number]), rollback.to
@@ -681,7 +717,9 @@ def _rolled_back(
         context,
         number,
         followed,
-        _how_to_resume(rollback, to, start, wrong, is_granted_later=is_granted_later),
+        _how_to_resume(rollback, to, start, wrong, is_granted_later=is_granted_later)
+        if stands is None
+        else _go_by(context.streams[stands].answered.row, wrong),
     )
     text, shared = rollback.why.text, rollback.why.shared
     if wrong is not None:
@@ -744,6 +782,12 @@ def _outcome(context: Context, number: int, followed: int | None, how: str) -> _
         advice = _FOLLOWED if names[0] == names[1] else _GROUP_FOLLOWED
         return _Outcome(f"; followed in row {again.row}", ", and followed", advice)
     return _Outcome("; the consumer has a stream again", ", and went on", _WENT_ON)
+
+
+def _go_by(row: int, wrong: WrongPosition | None) -> str:
+    """Returns what to do about a rollback, if the one in ``row`` holds instead."""
+    advice = "" if wrong is None else f"; {wrong.next}"
+    return f"go by the rollback in row {row}, the answer to a later request{advice}"
 
 
 def _how_to_resume(

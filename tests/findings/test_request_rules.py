@@ -368,15 +368,11 @@ def test_on_another_connection_as_well() -> None:
     "again",
     [
         {"start": 120, "uuid": NEW, "snapshot": (120, 120)},
-        {"start": 100, "snapshot": (100, 100), "uuid": OLD, "rollback": 0},
-        {"start": 100, "snapshot": (90, 110), "uuid": NEW, "rollback": 90},
         {"start": 100, "snapshot": (100, 100), "uuid": OLD, "status": Status.ETMPFAIL},
         {"start": 0, "flags": ["from-latest"]},
     ],
     ids=[
         "from above it",
-        "with another uuid",
-        "with a wider snapshot",
         "with another uuid, and refused",
         "from the latest",
     ],
@@ -388,6 +384,22 @@ def test_a_rollback_that_is_not_followed_stays_open(again: dict[str, Any]) -> No
     assert rollbacks(talk)[0].next == (
         "let the client discard what is above 100, and resume at 100 with uuid 0x000000000000000b"
     )
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"start": 100, "snapshot": (100, 100), "uuid": OLD, "rollback": 0},
+        {"start": 100, "snapshot": (90, 110), "uuid": NEW, "rollback": 90},
+    ],
+    ids=["with another uuid", "with a wider snapshot"],
+)
+def test_of_several_rollbacks_the_latest_says_where_to_resume(again: dict[str, Any]) -> None:
+    talk = rolled_back()
+    talk.stream(7, log=LOG, **again)
+    first, *_ = rollbacks(talk)
+    assert first.severity == "warning"
+    assert first.next == "go by the rollback in row 10, the answer to a later request"
 
 
 def test_another_clients_request_follows_nothing() -> None:
@@ -547,7 +559,7 @@ def test_rollbacks_that_were_followed_are_told_apart_from_those_that_were_not() 
     assert found["note"].next == "nothing is left to do, the client followed the rollback"
 
 
-def test_rollbacks_of_one_vbucket_say_each_where_to_resume() -> None:
+def test_of_rollbacks_of_one_vbucket_in_one_finding_the_latest_says_where_to_resume() -> None:
     talk = opened()
     talk.failover_log(7, LOG)
     talk.stream(7, start=150, uuid=OLD, rollback=100)
@@ -557,10 +569,8 @@ def test_rollbacks_of_one_vbucket_say_each_where_to_resume() -> None:
     assert leading.count == 3
     asked = dict.fromkeys(place.row for place in leading.places)
     assert leading.next == (
-        "row 7: let the client discard what is above 100, and resume at 100 with uuid "
-        "0x000000000000000b; row 9: let the client discard what is above 70, and resume at 70 "
-        "with uuid 0x000000000000000a; row 11: let the client discard what is above 60, and "
-        "resume at 60 with uuid 0x000000000000000a"
+        "row 7: go by the rollback in row 12, the answer to a later request; row 11: let the client "
+        "discard what is above 60, and resume at 60 with uuid 0x000000000000000a"
     )
     assert {7, 9, 11} <= set(asked)
 

@@ -175,8 +175,8 @@ def _moments(finding: Finding) -> Iterator[tuple[int, int, str]]:
     window of 0: connection, time, comment.
     """
     for case in finding.case_of_each:
-        shown = {place.time_ns for place in case.places if place.row}
-        times = {case.first_time_ns, case.last_time_ns} - shown
+        message_times = {place.time_ns for place in case.places if place.row}
+        times = {case.first_time_ns, case.last_time_ns} - message_times
         for connection in case.connections if len(case.connections) == 1 else ():
             yield from ((connection, time_ns, _comment(finding)) for time_ns in times if time_ns)
 
