@@ -245,7 +245,7 @@ def _check(
         status = _remarks(
             reading, findings, lacking, request, stats=input_.stats, finds_ports=ports["find_ports"]
         )
-        return FOUND if result.fails(findings) and status != UsageError.exit_status else status
+        return FOUND if result.fails(own_findings) and status != UsageError.exit_status else status
 
 
 def _logs_apart(evidence: LogEvidence | None, reading: Reading) -> dict[str, tuple[int, int]]:

@@ -444,7 +444,8 @@ def test_the_verdict_is_not_about_a_log_of_another_time(
     alone = capsys.readouterr().out.splitlines()
     for time, is_apart in (("13:00:00.000000", True), ("12:01:00.941000", False)):
         log = _log(tmp_path / "memcached.log", rollback(time=f"2024-04-06T{time}+00:00"))
-        main(["check", ROLLBACK, "--log", log])
+        status = main(["check", ROLLBACK, "--log", log, "--fail-on", "warning"])
+        assert status == (0 if is_apart else 1)
         out, err = capsys.readouterr()
         lines = out.splitlines()
         assert (lines[0] == alone[0]) is is_apart
