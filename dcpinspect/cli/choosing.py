@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.span import Span
+    from dcpinspect.output.finding_marks import Bearing
     from dcpinspect.reading.joining import MergedReading
     from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.tcp_facts import TcpConnection
@@ -50,6 +51,8 @@ class Choosing:
     """
     carrying: frozenset[int] = frozenset()
     """Connections with streams of ``vbuckets``, once there are some."""
+    bearing: Bearing | None = None
+    """Which vbuckets bear a case; None without ``vbuckets``."""
 
     @property
     def nothing(self) -> str:
@@ -103,7 +106,16 @@ class Choosing:
             )
             if self.vbuckets and _are_among((vbucket,), self.vbuckets)
         )
-        return replace(self, of_client=of_client, carrying=carrying)
+        if not self.vbuckets:
+            return replace(self, of_client=of_client)
+        import numpy as np  # deferred: commands that name conditions start without it
+
+        from dcpinspect.output.finding_marks import bearing
+        from dcpinspect.streams.records import GREATEST
+
+        ends = np.where(streams.finished.row > 0, streams.finished.row, GREATEST)
+        lives = np.column_stack((streams.connection, streams.vbucket, streams.opened.row, ends))
+        return replace(self, of_client=of_client, carrying=carrying, bearing=bearing(lambda: lives))
 
     def within(self, reading: Reading) -> Choosing:
         """Returns the conditions with the bounds of a reading, and with the connections that count
@@ -139,21 +151,26 @@ class Choosing:
         is_of_client = not self.of_client.isdisjoint(case.connections)
         if self.client is not None and not (is_of_client or self._names_one_of(case.clients)):
             return False
-        # what is wrong with a connection is wrong with what it carries; a note seldom is
-        is_of_carrying = (
-            not case.vbuckets
-            and case.severity != SEVERITIES[-1]
-            and not self.carrying.isdisjoint(case.connections)
-        )
         if (
             (self.time is not None and not self.time.has(case))
-            or not (is_of_carrying or _are_among(case.vbuckets, self.vbuckets))
+            or not (_are_among(case.vbuckets, self.vbuckets) or self._is_borne(case))
             or not _are_among(case.connections, self.connections)
         ):
             return False
         return not self.known or any(
             self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case)
         )
+
+    def _is_borne(self, case: Finding) -> bool:
+        """Whether a case is about a connection, and one of the vbuckets was open on it then. What is
+        wrong with a connection is wrong with what it carries; a note seldom is.
+        """
+        if case.vbuckets or self.bearing is None or case.severity == "note":
+            return False
+        if not case.evidence_rows:  # nobody knows which streams were over
+            return not self.carrying.isdisjoint(case.connections)
+        vbuckets = self.bearing(case)
+        return bool(vbuckets) and _are_among(vbuckets, self.vbuckets)
 
     def matching(self, findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
         """Returns the findings that match the filter, at most ``limit``, with their effects."""

@@ -20,12 +20,19 @@ Bearing = Callable[[Finding], Collection[int]]
 """Returns the vbuckets that bear a case of a finding."""
 
 
-def bearing(streams: Records, connection: int | None = None) -> Bearing:
+def lives(streams: Records) -> IntArray:
+    """Returns connection, vbucket, first row and last row of each stream in the table of streams."""
+    rows = streams.rows("connection", "vbucket", "open_row", "end_row")
+    ends = [(*ids, begun or 0, end or sys.maxsize) for *ids, begun, end in rows]
+    return np.array(ends, np.int64).reshape(-1, 4)
+
+
+def bearing(stream_lives: Callable[[], IntArray], connection: int | None = None) -> Bearing:
     """Returns what finds the vbuckets whose events tell a case: those that it names, and of an error
     or a warning that names none, those of streams that were not over on its connections.
-    ``connection``: only cases on it have any.
+    ``stream_lives``: returns what ``lives`` does. ``connection``: only cases on it have any.
     """
-    open_on = cache(lambda: _open_on(streams))
+    open_on = cache(lambda: _open_on(stream_lives()))
 
     def vbuckets_of(case: Finding) -> Collection[int]:
         if connection is not None and connection not in case.connections:
@@ -42,18 +49,11 @@ def bearers_of(findings: Sequence[Finding], bear: Bearing) -> list[Collection[in
     ]
 
 
-def _open_on(streams: Records) -> Callable[[Finding], set[int]]:
+def _open_on(stream_lives: IntArray) -> Callable[[Finding], set[int]]:
     """Returns what finds the vbuckets whose newest stream, on a connection of a case, was not over
     when that case began, as ``event_lines`` finds it for one vbucket.
     """
-    names = ("connection", "vbucket", "open_row", "end_row")
-    by_age = np.array(
-        sorted(
-            (*ids, row or 0, row_of_end or sys.maxsize)
-            for *ids, row, row_of_end in streams.rows(*names)
-        ),
-        np.int64,
-    ).reshape(-1, len(names))
+    by_age = stream_lives[np.lexsort(stream_lives.T[::-1])]
 
     def vbuckets_of(case: Finding) -> set[int]:
         began = _began_with(case)

@@ -12,13 +12,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError, reason
-from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
+from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing, lives
 from dcpinspect.output.render.coverage_text import why_nothing
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Statistics
@@ -193,7 +194,7 @@ class Inspection:
 
     def _work_out(self, *, is_whole: bool) -> None:
         tables, findings, records = self.reading.worked_out(is_whole=is_whole)
-        bear = bearing(records["streams"])
+        bear = bearing(partial(lives, records["streams"]))
         everything = Results(
             self.store.rows,
             tables,

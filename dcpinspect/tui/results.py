@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing
+from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing, lives
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
 from dcpinspect.output.vbucket_heat import Heat
@@ -203,7 +204,7 @@ def of_connection(results: Results, connection: int) -> Results:
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
-        bearers=bearers_of(findings, bearing(records["streams"], connection)),
+        bearers=bearers_of(findings, bearing(partial(lives, records["streams"]), connection)),
         finding_marks=results.finding_marks.where(results.finding_marks.connection == connection),
     )
 
