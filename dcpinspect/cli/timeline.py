@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import tempfile
 from array import array
 from collections import Counter
@@ -400,12 +401,13 @@ def _outcome(history: VbucketHistory) -> str:
         elif where and finding.places and finding.severity != "note" and finding.effect_of is None:
             counts[f"{where} at another time", finding.severity] += 1
     explained = sum(event.cause is not None for event in history.events)
-    texts = [
-        (where, f"{counted(number, level)}{where}") for (where, level), number in counts.items()
-    ]
-    of_connections = [text for where, text in sorted(texts) if where]
+    in_order = sorted(counts.items())  # of vbuckets first, and errors before warnings
+    of_vbucket, of_connections = (
+        [f"{counted(number, level)}{where}" for (where, level), number in in_order if test(where)]
+        for test in (operator.not_, bool)
+    )
     facts = [
-        " and ".join(text for where, text in sorted(texts) if not where),
+        " and ".join(of_vbucket),
         *of_connections,
         "" if counts else "no errors or warnings",
         f"{explained} explained by others" if explained else "",
