@@ -102,7 +102,7 @@ def explain(text: str) -> list[str] | None:
     if (meanings["the word"] or meanings["the status"]) and (rules := _rules_with_cause(asked)):
         rule_names = ", ".join(rule.id for rule in rules)
         meanings["the cause"] = [[f"{_joined(asked, '-')}: a cause in findings of {rule_names}"]]
-    if not any(meanings.values()) and word.lower().endswith("s"):
+    if not any(meanings.values()) and len(word) > 2 and word.lower().endswith("s"):
         singular = word[:-3] + "y" if word.lower().endswith("ies") else word[:-1]
         if (lines := explain(singular)) is not None:
             return lines  # several of what has a name

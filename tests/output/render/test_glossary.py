@@ -301,6 +301,7 @@ def test_every_sign_of_timelines_and_lists_is_explained() -> None:
     for glyph in (UNICODE.back, UNICODE.end, "→", "←"):
         assert explain(glyph)
     assert explain("explained by others")
+    assert explain("as") is None, "not several of the sign a"
     for state, letter in LETTERS.items():
         assert f"  on a map: {state}" in (explain(letter) or ())
     for severity, glyph in GLYPHS.items():
