@@ -370,9 +370,18 @@ class _Annotator(Annotation):
     # -- runs of fields
 
     def _run(
-        self, items: Sequence[LayoutItem], offset: int, size: int, depth: int, path: str
+        self,
+        items: Sequence[LayoutItem],
+        offset: int,
+        size: int,
+        depth: int,
+        path: str,
+        *,
+        is_record: bool = False,
     ) -> list[FieldValue]:
-        """Returns the fields of a section of ``size`` bytes; they tile it, leftovers included."""
+        """Returns the fields of a section of ``size`` bytes; they tile it, leftovers included,
+        which are of the next one behind a record.
+        """
         field_values: list[FieldValue] = []
         numbers = dict(self.numbers)
         end = offset + size
@@ -409,7 +418,7 @@ class _Annotator(Annotation):
                 numbers[item.name] = field.value
             field_values.append(field)
             offset += width
-        if offset < end:
+        if offset < end and not is_record:
             self.problem("length-mismatch", path, offset, f"{end - offset} bytes are left over")
             field_values.append(self._left_over(offset, end - offset, depth))
         return field_values
@@ -421,7 +430,6 @@ class _Annotator(Annotation):
         end = offset + size
         outer, self.numbers = self.numbers, {}
         fixed = [field.kind.size or field.size for field in spec.fields]
-        simple = all(isinstance(width, int) for width in fixed)
         least = sum(width for width in fixed if isinstance(width, int))
         while offset < end:
             if offset >= len(self.data) or len(record_values) == MAX_RECORDS:
@@ -441,10 +449,15 @@ class _Annotator(Annotation):
                 self.problem(rule, f"{path}.{spec.name}", offset, text)
                 record_values.append(self._left_over(offset, end - offset, depth))
                 break
-            width = least if simple else self._record_size(spec, offset, end)
             inner = self._run(
-                spec.fields, offset, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}"
+                spec.fields,
+                offset,
+                end - offset,
+                depth + (len(spec.fields) > 1),
+                f"{path}.{spec.name}",
+                is_record=True,
             )
+            width = sum(field.size for field in inner)
             if len(spec.fields) == 1:
                 record = inner[0]
                 record.group = spec.name
@@ -464,26 +477,6 @@ class _Annotator(Annotation):
             offset += width
         self.numbers = outer
         return record_values
-
-    def _record_size(self, spec: RecordList, at: int, end: int) -> int:
-        """Returns the size in bytes of the record at ``at``, cut at the end of the section; its
-        length fields stand before what they measure.
-        """
-        sizes: dict[str, int] = {}
-        size = 0
-        for field in spec.fields:
-            if field.kind.size:
-                raw = self.captured_bytes(at + size, min(field.kind.size, end - at - size))
-                if raw is not None:
-                    sizes[field.name] = int.from_bytes(raw, "big")
-                size += field.kind.size
-            elif isinstance(field.size, str):
-                if field.size not in sizes:
-                    return end - at  # Where the next record begins is not in the capture.
-                size += sizes[field.size]
-            if size >= end - at:
-                return end - at
-        return size
 
     def _field(
         self,
