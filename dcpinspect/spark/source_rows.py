@@ -18,7 +18,7 @@ from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, CaptureSlice, SourceOptions
 from dcpinspect.spark.spark_schema import message_rows
 from dcpinspect.spark.units import size_of, why_not
-from dcpinspect.tables.duck_query import in_pieces
+from dcpinspect.tables.arrow_types import in_pieces
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.tls.keylog import of_point
 

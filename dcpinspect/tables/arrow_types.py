@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,13 @@ def _utf8(raw: bytes) -> str | None:
         return raw.decode()
     except UnicodeDecodeError:
         return None
+
+
+def in_pieces(batch: Any, most_bytes: int) -> Iterator[Any]:
+    """Yields the rows of a record batch, so many bytes at once, unless a row alone has more."""
+    if batch.nbytes <= most_bytes or batch.num_rows < 2:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from in_pieces(batch.slice(0, half), most_bytes)
+    yield from in_pieces(batch.slice(half), most_bytes)

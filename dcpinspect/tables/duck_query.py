@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dcpinspect.closable import Closable
 from dcpinspect.errors import PlacedError, UsageError
+from dcpinspect.tables.arrow_types import in_pieces
 from dcpinspect.tables.duckdb import connect
 from dcpinspect.temporary import new_folder, remove
 from dcpinspect.text import did_you_mean, one_line
@@ -199,13 +200,3 @@ class QueryRows:
                         f"is {MOST_BYTES >> 20}; ask for less, or for several rows"
                     )
                 yield piece
-
-
-def in_pieces(batch: Any, most_bytes: int) -> Iterator[Any]:
-    """Yields the rows of a record batch, so many bytes at once, unless a row alone has more."""
-    if batch.nbytes <= most_bytes or batch.num_rows < 2:
-        yield batch
-        return
-    half = batch.num_rows // 2
-    yield from in_pieces(batch.slice(0, half), most_bytes)
-    yield from in_pieces(batch.slice(half), most_bytes)
