@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.palette import PAINTS
-from dcpinspect.output.render.shape import Shape
+from dcpinspect.output.render.shape import Shape, sums
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Bars
@@ -240,11 +240,7 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[LaneCe
     visible = scale.shows(shape.item_first, shape.item_last)
     first, last = scale.cell(shape.item_first[visible]), scale.cell(shape.item_last[visible])
     share = shape.item_count[visible] / (last - first + 1)
-    change = np.bincount(first, share, scale.cells + 1) - np.bincount(
-        last + 1, share, scale.cells + 1
-    )
-    # rounded, because sums of fractions that should cancel out leave tiny rests
-    item_counts = np.round(np.cumsum(change)[:-1], 6)
+    item_counts = sums(first, last, share, scale.cells)
     # the full block is for cells whose every seqno came, or, along time, where most came; the
     # lowest is for a single one
     density = item_counts / (
@@ -264,11 +260,7 @@ def _gaps(shape: Shape, scale: Scale) -> LaneCells:
     cause = shape.cause[visible]
     for word, letter in LETTERS.items():
         has_cause = cause == w.CAUSES.index(word)
-        covered = np.cumsum(
-            np.bincount(start[has_cause], minlength=scale.cells + 1)
-            - np.bincount(end[has_cause] + 1, minlength=scale.cells + 1)
-        )
-        cells[covered[:-1] > 0] = letter
+        cells[sums(start[has_cause], end[has_cause], None, scale.cells) > 0] = letter
     return cells
 
 

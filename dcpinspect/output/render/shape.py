@@ -72,6 +72,15 @@ class Shape:
                 yield int(high.max())
 
 
+def sums(
+    first: IntArray, last: IntArray, each: npt.NDArray[np.float64] | None, count: int
+) -> npt.NDArray[np.float64]:
+    """Returns what lies on each of ``count`` places: ``each``, or 1, on all of a range's places."""
+    change = np.bincount(first, each, count + 1) - np.bincount(last + 1, each, count + 1)
+    # rounded, because sums of fractions that should cancel out leave tiny rests
+    return np.cumsum(change, dtype=np.float64)[:-1].round(6)
+
+
 def answered(story: StreamStory) -> str:
     """Describes the answer to the request."""
     stream = story.stream

@@ -22,7 +22,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.lanes import LETTERS as CAUSE_LETTERS
 from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
-from dcpinspect.output.render.shape import Shape, by_seqno
+from dcpinspect.output.render.shape import Shape, by_seqno, sums
 from dcpinspect.output.render.timeline_text import end_of, labels
 from dcpinspect.output.render.verdict import LETTERS, Standing, paint_of, worst_severity
 from dcpinspect.output.report.report_contents import Timeline
@@ -366,8 +366,7 @@ def _density(group: Element, scale: Scale, shape: Shape) -> None:
 
     first, last = bins(shape.item_first), bins(shape.item_last)
     share = shape.item_count / (last - first + 1)
-    change = np.bincount(first, share, count_of + 1) - np.bincount(last + 1, share, count_of + 1)
-    counts = np.maximum(np.round(np.cumsum(change)[:-1], 6), 0)
+    counts = np.maximum(sums(first, last, share, count_of), 0)
     highest = float(counts.max()) or 1.0
     step = (_RIGHT - _LEFT) / count_of
     points = [f"M {_LEFT} 60"]
@@ -392,10 +391,7 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
         width = (shape.gap_last[has_cause] - shape.gap_first[has_cause]).astype(np.float64) + 1
         size = WIDE * _FINE + 2
         seqnos = np.bincount(first, width, size)
-        is_gap = (
-            np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size))
-            > 0
-        )
+        is_gap = sums(first, last, None, size) > 0
         edges = np.flatnonzero(np.diff(np.concatenate(([False], is_gap, [False])).astype(np.int8)))
         for begin, end in edges.reshape(-1, 2).tolist():
             yield begin / _FINE, end / _FINE, w.CAUSES[code], int(seqnos[begin:end].sum())
