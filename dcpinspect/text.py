@@ -262,6 +262,12 @@ def one_of(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
+def listed(texts: Sequence[str], most: int) -> str:
+    """Returns the first of some texts, and how many more there are: ``a, b and 2 more``."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def range_text(first: int, last: int) -> str:
     """Returns a range of numbers, or the only one."""
     return f"{first}" if first == last else f"{first}–{last}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.cli import terminal
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
-from dcpinspect.text import escape
+from dcpinspect.text import escape, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -175,12 +175,9 @@ def _selected(reading: Reading, shown: int | None, skipped: int) -> Iterator[str
 
 def _counted_twice(connections: Collection[int]) -> Iterator[str]:
     if connections:
-        numbers = ", ".join(map(str, sorted(connections)[:MOST_NAMED]))
-        more = (
-            f" and {len(connections) - MOST_NAMED:,} more" if len(connections) > MOST_NAMED else ""
-        )
+        numbers = listed([*map(str, sorted(connections))], MOST_NAMED)
         yield (
-            f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to a "
+            f"counted twice, since a pipe is read once: connection {numbers}; save it to a "
             "file first ('dcpinspect connections' has copy_of)"
         )
 

@@ -14,7 +14,7 @@ from dcpinspect.arrays import unique
 from dcpinspect.findings.finding import Finding, MessagePlace, ranges
 from dcpinspect.findings.heaps import MOST_ADVICE, Heap, as_rows
 from dcpinspect.findings.rule import Rule
-from dcpinspect.text import counted
+from dcpinspect.text import counted, listed
 
 MOST_PLACES = 24
 """Messages that a finding of several cases names: each case has its turn."""
@@ -110,9 +110,7 @@ def _advice(heaps: list[Heap]) -> str | None:
 
 def _rows_in_words(rows: Sequence[int]) -> str:
     """Returns the first of some rows, and how many more there are."""
-    first_rows = ", ".join(map(str, rows[:FEW]))
-    more = f" and {len(rows) - FEW:,} more" if len(rows) > FEW else ""
-    return f"row{'s' if len(rows) > 1 else ''} {first_rows}{more}"
+    return f"row{'s' if len(rows) > 1 else ''} {listed([*map(str, rows)], FEW)}"
 
 
 def _where(

@@ -18,7 +18,7 @@ from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import TcpConnection, host_of
-from dcpinspect.text import MOST_NAME, clip, words_of
+from dcpinspect.text import MOST_NAME, clip, listed, words_of
 
 ENDED_BY_A_STREAM = frozenset(
     words_of(
@@ -279,8 +279,7 @@ def _when(case: Finding) -> _When | None:
 
 def _first_clients(clients: Sequence[str]) -> str:
     """Returns the first two clients, each by its address and name, and how many more there are."""
-    first = ", ".join(clip(client, MOST_NAME) for client in clients[:2])
-    return first + (f" and {len(clients) - 2} more" if len(clients) > 2 else "")
+    return listed([clip(client, MOST_NAME) for client in clients], 2)
 
 
 def _addresses(clients: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from dcpinspect.streams.server_reports import LOG, Reports
 from dcpinspect.streams.tcp_facts import host_of
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.text import listed
 
 RULES = rules(
     """
@@ -186,7 +187,7 @@ def _of_client(
     missing = sorted((nodes.keys() - requested - elsewhere) | abandoned)
     if not missing or not all(is_known):
         return
-    where = _in_words({nodes[vbucket] for vbucket in missing})
+    where = listed(sorted({nodes[vbucket] for vbucket in missing}), SHOWN)
     requested_part = f"{len(nodes) - len(missing):,} of {len(nodes):,}"
     message = f"{requested_part} vbuckets requested; missing: {ranges(missing)} on {where}" + (
         f"; it had streams of {ranges(sorted(abandoned))} before" if abandoned else ""
@@ -208,12 +209,6 @@ def _of_client(
         facts={"requested": requested_part, "on": where},
         severity="warning" if is_sole and 0 < len(abandoned) <= reopened_count else "note",
     )
-
-
-def _in_words(nodes: Collection[str]) -> str:
-    names = sorted(nodes)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 def _abandoned(

@@ -17,7 +17,7 @@ from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
 from dcpinspect.findings.finding import ranges
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.text import aligned, cells, counted, escape, wrap
+from dcpinspect.text import aligned, cells, counted, escape, listed, wrap
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import USED
 
@@ -252,13 +252,9 @@ def _first_place(direction: DirectionCoverage, first: int | None, comma: str = "
 
 def nothing_found(reading: Reading, *, any_port: str = "", advises_elsewhere: bool = False) -> str:
     """Returns one line for captures without messages: their names, and ``why_nothing``."""
-    names = ", ".join(
-        "standard input" if name == STDIN else escape(name) for name in reading.named[:MAX_PORTS]
-    )
-    if len(reading.named) > MAX_PORTS:
-        names += f" and {len(reading.named) - MAX_PORTS:,} more"
+    names = ["standard input" if name == STDIN else escape(name) for name in reading.named]
     why = why_nothing(reading, any_port=any_port, advises_elsewhere=advises_elsewhere)
-    return f"{names}: {why}"
+    return f"{listed(names, MAX_PORTS)}: {why}"
 
 
 def why_nothing(reading: Reading, *, any_port: str = "", advises_elsewhere: bool = False) -> str:

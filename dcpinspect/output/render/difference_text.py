@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.text import clip, counted, escape_rest, range_text
+from dcpinspect.text import clip, counted, escape_rest, listed, range_text
 
 if TYPE_CHECKING:
     from dcpinspect.diff.difference_columns import DifferenceRow, Differences
@@ -229,11 +228,7 @@ def _examples(rows: Sequence[DifferenceRow]) -> str:
     for row in rows:
         of_vbucket.setdefault(row["vbucket"], []).append(row)
     shown = len(of_vbucket) if len(of_vbucket) <= EXAMPLES + 1 else EXAMPLES
-    examples = [
-        f"vb {vbucket}{_seqnos(of_vbucket[vbucket])}" for vbucket in islice(of_vbucket, shown)
-    ]
-    more = len(of_vbucket) - shown
-    return ", ".join(examples) + (f" and {more:,} more" if more else "")
+    return listed([f"vb {vbucket}{_seqnos(own)}" for vbucket, own in of_vbucket.items()], shown)
 
 
 def _seqnos(rows: Sequence[DifferenceRow]) -> str:

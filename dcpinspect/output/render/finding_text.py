@@ -243,18 +243,14 @@ class _Page:
             if level != _COUNTED
         ]
         for severity in SEVERITIES:
-            severity_levels = [
-                level
+            own_levels = [
+                (finding, level)
                 for finding, level in zip(causes, levels, strict=True)
                 if finding.severity == severity
             ]
-            folded = [
-                finding
-                for finding, level in zip(causes, levels, strict=True)
-                if finding.severity == severity and level == _COUNTED
-            ]
+            folded = [finding for finding, level in own_levels if level == _COUNTED]
             if folded:
-                more = "more " if len(severity_levels) > len(folded) else ""
+                more = "more " if len(own_levels) > len(folded) else ""
                 number = counted(len(folded), f"{more}{severity}")
                 entries.append(self._by_rule(f"{GLYPHS[severity]} {number}", folded))
         return _apart(entries)

@@ -48,7 +48,7 @@ from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.record_tables import Records
-from dcpinspect.text import escape, one_line
+from dcpinspect.text import escape, listed, one_line
 
 _SEVERE = ("error", "warning")
 _OF_STREAM = ("connection", "sid", "stream")
@@ -466,8 +466,4 @@ def _by_frame(text: str, frames: Mapping[int, str]) -> str:
 def title_of(files: Sequence[str]) -> str:
     """Returns a title that names the captures."""
     names = [escape(name).rpartition("/")[2] or escape(name) for name in files]
-    if len(names) == 1:
-        return names[0]
-    if names:
-        return f"{names[0]} and {len(names) - 1:,} more"
-    return "no capture"
+    return listed(names, 1) or "no capture"
