@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -97,6 +98,7 @@ _ORDERED = (
     "nothing, if this was meant; a client has to stop, or to connect again with growing pauses once "
     "bucket and node are there again"
 )
+_time_of = attrgetter("time_ns")
 _Fault = tuple[FindingKey, Finding]
 _Orders = dict[tuple[str, str], list[MessagePlace]]
 """Where each server and bucket, as in ``Session.ordered_away``, was ordered away, by time."""
@@ -240,10 +242,6 @@ def _orders(context: Context) -> _Orders:
     for order_places in orders.values():
         order_places.sort(key=_time_of)
     return orders
-
-
-def _time_of(message_place: MessagePlace) -> int:
-    return message_place.time_ns
 
 
 def _led_to(context: Context, link: TcpConnection, orders: _Orders) -> _LedTo | None:

@@ -206,7 +206,7 @@ def _unanswered(
     # a producer that closes before the next noop is due does it for another reason
     due_ns = 1e9 * (context.session(link.number).noop_interval or 0)
     for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
-        received_ns = _received_ns(link, peer, noop.place.offset, noop.place.time)
+        received_ns = link.received_ns(peer.producer, noop.place.offset, noop.place.time)
         waited = until - noop.place.time
         if received_ns < GREATEST:
             waited = context.carried_ns(link, 1 - peer.producer, received_ns, until)
@@ -294,17 +294,13 @@ def _hears_consumer(context: Context, link: TcpConnection, peer: Peer) -> bool:
     )
 
 
-def _received_ns(link: TcpConnection, peer: Peer, offset: int, sent_ns: int) -> int:
-    return link.received_ns(peer.producer, offset, sent_ns)
-
-
 def _since_arrival(
     context: Context, link: TcpConnection, peer: Peer, event: NoopFacts, awaited: int
 ) -> int:
     """Returns how long an event lasted without the time before its message arrived, and that in
     which the network carried nothing. ``awaited``: the side that says nothing.
     """
-    received_ns = _received_ns(link, peer, event.at.stream_offset, event.at.time_ns)
+    received_ns = link.received_ns(peer.producer, event.at.stream_offset, event.at.time_ns)
     until_ns = _until_ns(link, event, awaited)
     if received_ns == GREATEST:
         return min(event.time_ns, until_ns - event.at.time_ns)
@@ -320,7 +316,7 @@ def _until_ns(link: TcpConnection, event: NoopFacts, awaited: int) -> int:
 
 def _since(link: TcpConnection, peer: Peer, noop: MessagePlace | MessagePosition) -> str:
     """Returns what comes from the consumer later than an answer takes."""
-    received_ns = _received_ns(link, peer, noop.stream_offset, noop.time_ns)
+    received_ns = link.received_ns(peer.producer, noop.stream_offset, noop.time_ns)
     if received_ns < GREATEST and peer.consumer_time > received_ns + patience(peer):
         return GOES_ON
     return ACKNOWLEDGED if link.has_received(peer.producer, noop.stream_offset) else SILENT
@@ -439,7 +435,7 @@ def _silent_ns(context: Context, link: TcpConnection, peer: Peer) -> int:
     is_sent_again = any(late.time_ns > until for late in _sent_again(link, peer.producer, until))
     if not is_heard or is_unread or is_sent_again or peer.open.place.row or peer.is_waiting:
         return 0
-    received_ns = _received_ns(link, peer, latest.offset, latest.time)
+    received_ns = link.received_ns(peer.producer, latest.offset, latest.time)
     heard_ns = 0 if received_ns == GREATEST else received_ns
     if link.unfinished[peer.producer]:
         heard_ns = link.last_ns  # it may have brought some of these bytes

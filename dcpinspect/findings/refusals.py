@@ -166,12 +166,9 @@ class Refusals(Watcher):
                     is_gone=bool(is_gone[alike[0]]),
                     with_rows=fed.with_rows,
                 )
-        self._remember(batch, sent)
-        return ()
-
-    def _remember(self, batch: MessageBatch, rows: column_types.RowNumbers) -> None:
-        self._recent.add(_sent(batch, rows[-REACH:]))
+        self._recent.add(_sent(batch, sent[-REACH:]))
         self._recent.drop(max(0, len(self._recent) - REACH))
+        return ()
 
     def _refuse(
         self,

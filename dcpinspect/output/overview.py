@@ -14,7 +14,7 @@ from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.table_columns import INFO
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import counted
 
@@ -99,9 +99,8 @@ def _clients(
     clients: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
-        clients.setdefault(
-            (link.origin.rpartition(":")[0], session.service, session.agent or ""), []
-        ).append(link.number)
+        key = host_of(link.origin), session.service, session.agent or ""
+        clients.setdefault(key, []).append(link.number)
     return [
         {
             "address": host,
@@ -179,9 +178,8 @@ def _unopened(links: Sequence[TcpConnection]) -> list[dict[str, Any]]:
     numbers_by_key: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         if link.unopened:
-            numbers_by_key.setdefault(
-                (link.client.rpartition(":")[0], link.server, link.unopened), []
-            ).append(link.number)
+            key = host_of(link.client), link.server, link.unopened
+            numbers_by_key.setdefault(key, []).append(link.number)
     return [
         {"client": key[0], "server": key[1], "how": key[2], "connections": numbers}
         for key, numbers in numbers_by_key.items()
@@ -193,7 +191,7 @@ def _below(links: Sequence[TcpConnection], http: Collection[int]) -> Iterator[st
     proxies: dict[str, list[int]] = {}
     for link in links:
         if link.proxied is not None:
-            proxies.setdefault(link.client.rpartition(":")[0], []).append(link.number)
+            proxies.setdefault(host_of(link.client), []).append(link.number)
         for side, shut in zip(("client", "server"), link.shut, strict=True):
             if shut is not None:
                 yield (

@@ -30,7 +30,7 @@ from dcpinspect.streams.records import (
 )
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import KnownTables
-from dcpinspect.streams.tcp_facts import TcpConnection
+from dcpinspect.streams.tcp_facts import TcpConnection, host_of
 from dcpinspect.streams.verdicts import PATIENCE_NS
 
 Sight = Literal["complete", "lost", "unknown"]
@@ -130,7 +130,7 @@ def _name_of(link: TcpConnection, sessions: Mapping[int, Session]) -> tuple[str,
     session = sessions.get(link.number)
     if session is None or not session.name:
         return ()
-    return link.origin.rpartition(":")[0], link.server, session.name
+    return host_of(link.origin), link.server, session.name
 
 
 class _Lost(NamedTuple):
