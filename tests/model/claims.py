@@ -6,7 +6,7 @@ not know:
 - a marker's own fields, a request's own fields, the answer: as they are, or nothing; ``answer`` may
   be ``unknown``;
 - ``state`` and ``convention`` of a snapshot: the truth or ``unknown``;
-- a gap: one that there is, with its cause, or ``capture-loss``; never a cause for what only the
+- a gap: one that there is, with its cause, ``capture-loss``, or evidence that leaves it open; never a cause for what only the
   capture lacks;
 - ``verdict``: the truth, ``unknown-capture``, or what is the truth to whoever misses the
   flow-control totals or the high seqno;
@@ -275,7 +275,8 @@ class Claims:
     def _gap(self, record: Record) -> None:
         if not record["before_seqno"] > record["after_seqno"] + 1:
             self._no("a gap of nothing", record)
-        if record["cause"] == "capture-loss":
+        is_either = (record["evidence"] or "").endswith("so they are de-duplicated or left out")
+        if record["cause"] == "capture-loss" or is_either:
             return
         place = record["connection"], record["vbucket"], record["sid"], record["stream"]
         streams = self._streams.get(place, [])
