@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Self
 
 
-class Closable:
+class Closable(ABC):
     """Its class says what ``close`` frees."""
 
     def __enter__(self) -> Self:
@@ -14,6 +15,6 @@ class Closable:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Frees what is open."""
-        raise NotImplementedError

@@ -393,13 +393,11 @@ def _outcome(history: VbucketHistory) -> str:
     vbuckets counts them, and which command says more of them.
     """
     causes = {event.finding for event in history.events if event.severity and event.cause is None}
-    counts = Counter[tuple[str, str]]()
-    for finding in history.findings:
-        where = "" if finding.vbuckets else " about its connection"
-        if finding.id in causes:
-            counts[where, finding.severity] += 1
-        elif where and finding.places and finding.severity != "note" and finding.effect_of is None:
-            counts[f"{where} at another time", finding.severity] += 1
+    counts = Counter(
+        ("" if finding.vbuckets else " about its connection", finding.severity)
+        for finding in history.findings
+        if finding.id in causes
+    )
     explained = sum(event.cause is not None for event in history.events)
     in_order = sorted(counts.items())  # of vbuckets first, and errors before warnings
     of_vbucket, of_connections = (

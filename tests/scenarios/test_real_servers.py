@@ -557,7 +557,7 @@ def test_advice_for_a_seqno_without_a_uuid_does_not_contradict_that_of_the_rollb
 ) -> None:
     main(["check", str(real_server("resume")), "--all"])
     out = " ".join(capsys.readouterr().out.split())
-    assert "next: let the client resume at 50, the last seqno that it received" in out
+    assert "next: go by the rollback in row 472, the answer to a later request" in out
     assert "next: let the client ask again from what it has, with the uuid of that history" in out
     main(["rollbacks", str(real_server("resume")), "--columns", "explanation"])
     assert capsys.readouterr().out.splitlines()[-1].endswith("can ask from what it has")

@@ -360,7 +360,7 @@ def test_a_stream_ends_where_its_last_item_ends() -> None:
 def test_causes_of_one_colour_have_one_swatch() -> None:
     drawn = [_drawn_of(SAMPLES / "tour.pcapng", 9), _drawn_of(SAMPLES / "tour.pcapng", 419)]
     swatches = report_pictures.legend("cause", drawn)
-    assert "d deduplicated, f filtered" in [word for _, word in swatches]
+    assert "d deduplicated, f filtered, a seqno-advanced" in [word for _, word in swatches]
     assert len({PAINTS[name.removeprefix("fill-")].light for name, _ in swatches}) == len(swatches)
 
 
