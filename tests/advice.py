@@ -28,6 +28,7 @@ EXCLUDE = {
 }
 """Nobody can do both."""
 _ROW = re.compile(r"(?:^|; )row (\d+): ")
+_FOLLOWED = re.compile(r"; followed in row (\d+)$")
 
 
 def kinds(advice: str) -> set[str]:
@@ -55,8 +56,10 @@ class _Said:
 
     @property
     def done_ns(self) -> int:
-        """When the client had done all that the case shows."""
-        return max((place.time_ns for place in self.case.places), default=0)
+        """When the client had done all that the case shows; the log of its server may come later."""
+        row = _FOLLOWED.search(self.case.message)
+        places = [one for one in self.case.places if row is None or one.row == int(row[1])]
+        return max((place.time_ns for place in places), default=0)
 
 
 def contradictions(findings: Iterable[Finding]) -> list[str]:

@@ -120,11 +120,13 @@ def _is_beside_open(request: Mapping[str, Any], streams: Sequence[Mapping[str, A
         stream
         for stream in streams
         if (stream["connection"], stream["sid"]) == (request["connection"], request["sid"])
-        and (stream["answer"] == "accepted" or stream["first_seqno"] or stream["snapshots"])
+        and (stream["answer"] == "accepted" or stream["items"] or stream["snapshots"])
         and stream["first_time"] <= request["first_time"]
     ]
-    is_open = granted and (granted[-1]["end_row"] or request["open_row"]) >= request["open_row"]
-    return request["status"] == "key_eexists" or bool(request["answer"] == "refused" and is_open)
+    is_open = bool(granted) and (
+        granted[-1]["end_row"] is None or granted[-1]["last_time"] > request["first_time"]
+    )
+    return request["status"] == "key_eexists" or (request["answer"] == "refused" and is_open)
 
 
 def disagreements(

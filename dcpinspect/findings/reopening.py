@@ -17,7 +17,7 @@ from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.lost_streams import LostStream, LostStreams, ReopenedStreams
 from dcpinspect.findings.rule import rules
 from dcpinspect.findings.rule_set import ReadingEnd, RuleSet
-from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
+from dcpinspect.protocol.flags import FROM_LATEST, TAKEOVER, TO_AN_END
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO
@@ -68,8 +68,9 @@ RULES = rules(
             is rolled back, and the consumer asks again without an end. It does so on the same
             connection, or goes on at the seqno where the stream stopped. It is a note unless the
             consumer asks for all other vbuckets of the connection up to an end
-        unless: streams that reached their end, whose collections were all dropped, or that the
-            consumer closed; capture loss that may hide either, or another request
+        unless: takeovers; vbuckets that the consumer did not first ask for up to an end; streams that reached
+            their end, whose collections were all dropped, or that the consumer closed; capture
+            loss that may hide either, or another request
         next: stop a job that waits for its end, because the stream never ends; the consumer has to
             ask again with the same end
         reports: Trendyol/go-dcp 997516d
@@ -102,12 +103,15 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, before, number)
     request, answer = context.streams.request, context.streams.answer
-    has_seqno = (request.is_captured != 0) & (request.flags & TO_AN_END == 0)
+    has_seqno = (request.is_captured != 0) & (request.flags & (TO_AN_END | TAKEOVER) == 0)
     is_finite = has_seqno & (request.end > request.start) & (request.end < GREATEST)
     is_endless = has_seqno & (request.end == GREATEST)
     is_answered = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
     for numbers in context.of_client.having(is_finite):
-        for before, number in pairwise(number for number in numbers if is_answered[number]):
+        asked = [number for number in numbers if is_answered[number]]
+        if not is_finite[asked[:1]].all():
+            continue  # the consumer wanted more at first
+        for before, number in pairwise(asked):
             if is_finite[before] and is_endless[number] and answer[number] == w.A_ACCEPTED:
                 yield from _without_end(context, before, number, is_finite)
 

@@ -310,7 +310,7 @@ class Disputes:
             elif is_disk and event.opcode == Opcode.DCP_PREPARE:
                 is_completed = (
                     is_marked and event.seqno <= snapshot.seqnos.high_completed
-                ) or other_events.completed(*key)
+                ) or other_events.completed(key[0], end, *key[1:])
                 reasons[index] = COMPLETED if is_completed else -1
         return reasons
 
@@ -448,9 +448,9 @@ class StreamEvents:
         same = (keys == key) & (self._collection[later] == collection)
         return bool((same | (keys < 0)).any()) or self.ended_later(seqno, end, collection)
 
-    def completed(self, seqno: int, key: int, collection: int) -> bool:
-        """Returns whether a later event completes the prepare of a key."""
-        later = slice(int(np.searchsorted(self._seqno, seqno, "right")), len(self._seqno))
+    def completed(self, seqno: int, end: int, key: int, collection: int) -> bool:
+        """Returns whether, up to seqno ``end``, a later event completes the prepare of a key."""
+        later = self._later(seqno, end)
         is_end = np.isin(self.table.opcode[later], (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
         return bool(
             (

@@ -315,6 +315,8 @@ def _deaf_since(
         if number in clients:
             deaf_since[clients[number]] = max(time_ns, deaf_since.get(clients[number], 0))
     for number, client in clients.items():
-        if links[number].lost_at_end[max(0, connections[number].producer)] is not None:
-            deaf_since[client] = GREATEST
+        link = links[number]
+        if link.lost_at_end[max(0, connections[number].producer)] is not None:
+            until_ns = link.closed_ns if link.closed else GREATEST
+            deaf_since[client] = max(until_ns, deaf_since.get(client, 0))
     return deaf_since

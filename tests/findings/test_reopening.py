@@ -726,6 +726,14 @@ def test_a_client_that_asks_for_others_without_an_end_may_have_changed_its_mind(
     assert (one.severity, one.whose) == ("note", "client")
 
 
+def test_a_client_that_began_without_an_end_goes_on_without_one() -> None:
+    talk = opened("dcp:1")
+    talk.stream(11).end("too-slow")
+    talk.stream(10, end=100)
+    talk.stream(11, end=100).end("too-slow")
+    assert found(going_on(talk, 0)) == []
+
+
 def test_the_end_may_be_lost_after_a_rollback() -> None:
     talk = opened("dcp:1")
     talk.stream(11, start=60, end=100, uuid=0xA, rollback=20)

@@ -59,6 +59,7 @@ COMES_NO_MORE: Mapping[str, Collection[str]] = {
     "stream-end-missing": ("dcp_stream_end",),
     "server-owes-seqno": EVENTS,
     "snapshot-stalled": EVENTS,
+    "ack-missing": ("dcp_seqno_acknowledged",),
 }
 """By rule, what never came after the messages that a finding points at: clients forget and servers
 idle in these conversations.

@@ -13,6 +13,8 @@ SCOPE_OF = {0: 0, 8: 8, 9: 0, 10: 8}
 """Scope of each collection that ever exists."""
 
 _KEYS = [f"k{number}" for number in range(6)]
+_OTHER_KEY = "k" * 246
+"""As long as keys may be in any collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Vbucket:
     collections: set[int] = field(default_factory=lambda: {0})
     dropped: set[int] = field(default_factory=set)
     scopes: set[int] = field(default_factory=lambda: {0})
+    names: dict[int, str] = field(default_factory=dict)
+    """Of collections."""
     uid: int = 1
     branches: int = 1
 
@@ -135,7 +139,7 @@ class Vbucket:
         key = place[1] if place[1] in free or not free else free[0]
         if (place[0], key) in self.pending:
             # Every key waits for its commit: one that no durable write touches.
-            key = "plain"
+            key = _OTHER_KEY
         kind = dice.pick(["deletion", "expiration"]) if what == "delete" else "mutation"
         self._add(Change(seqno, kind, key, place[0]))
 
@@ -165,11 +169,16 @@ class Vbucket:
                 )
                 return True
             self.collections.add(collection)
+            # the name of one that was dropped, or is in another scope, is free
+            taken = {
+                self.names[c] for c in self.collections - {0, collection} if SCOPE_OF[c] == scope
+            }
+            self.names[collection] = next(name for name in ("c8", "c10") if name not in taken)
             self._add(
                 Change(
                     seqno,
                     "system",
-                    f"c{collection}",
+                    self.names[collection],
                     collection,
                     event="begin-collection",
                     scope=scope,
@@ -197,7 +206,7 @@ class Vbucket:
                 Change(
                     seqno,
                     "system",
-                    f"c{collection}",
+                    self.names[collection],
                     collection,
                     event="modify-collection",
                     scope=SCOPE_OF[collection],

@@ -233,7 +233,10 @@ class ServerStream:
             if change.seqno < first:
                 continue
             if (
-                change.kind in ("deletion", "expiration", "abort")
+                (
+                    change.kind in ("deletion", "expiration", "abort")
+                    or change.event == "end-collection"
+                )
                 and change.seqno <= self.vbucket.purge
                 and not history
             ):

@@ -86,47 +86,29 @@ def _compare_streams(tables: Tables) -> None:
                         for other in streams
                         if other is not stream
                     ]
-                    for words in (
-                        ("invisible",),
-                        ("filtered", "invisible"),
-                        ("filtered",),
-                        ("filtered", "deduplicated"),
-                    ):
-                        if words in told and (
-                            words == ("invisible",) or gap["cause"] == "deduplicated"
-                        ):
-                            gap["cause"] = (
-                                OneOf(*words, gap["cause"]) if len(words) > 1 else words[0]
-                            )
-                            break
+                    if "invisible" in told:
+                        gap["cause"] = "invisible"
+                    elif "filtered" in told and gap["cause"] == "deduplicated":
+                        gap["cause"] = "filtered"
 
 
-def _told(tables: Tables, stream: Stream, other: Stream, gap: Record) -> tuple[str, ...]:
-    """What another stream tells of a gap: that nothing in it is for this client; that some of it is
-    not; or, of two words, either.
+def _told(tables: Tables, stream: Stream, other: Stream, gap: Record) -> str | None:
+    """What another stream tells of a gap: that nothing in it is for this client, or that some of it
+    is not.
     """
     shown = {
         event.seqno: event
         for event in other.events
         if gap["after_seqno"] < event.seqno < gap["before_seqno"]
     }
-    width = gap["before_seqno"] - gap["after_seqno"] - 1
-    surely = sum(
-        _is_left_out(tables, stream, other, gap, event) is True for event in shown.values()
-    )
-    perhaps = sum(
-        _is_left_out(tables, stream, other, gap, event) is not False for event in shown.values()
-    )
-    if perhaps == width:
-        return ("invisible",) if surely == width else ("filtered", "invisible")
-    return ("filtered",) if surely else ("filtered", "deduplicated") if perhaps else ()
+    left_out = sum(_is_left_out(tables, stream, other, gap, event) for event in shown.values())
+    is_all = left_out == gap["before_seqno"] - gap["after_seqno"] - 1
+    return "invisible" if is_all else "filtered" if left_out else None
 
 
-def _is_left_out(
-    tables: Tables, stream: Stream, other: Stream, gap: Record, event: Event
-) -> bool | None:
+def _is_left_out(tables: Tables, stream: Stream, other: Stream, gap: Record, event: Event) -> bool:
     """Whether an event is not for a client, or a prepare that was completed and that a snapshot
-    from disk leaves out; None: perhaps.
+    from disk leaves out.
     """
     connection, snapshot = tables.connections[stream.connection - 1], gap["_snapshot"]
     if event.name == "dcp_system_event":
@@ -142,20 +124,12 @@ def _is_left_out(
         or snapshot.end is None
     ):
         return False
-    ends = [
-        one.seqno
-        for one in other.events
-        if one.seqno > event.seqno
+    return event.seqno <= (snapshot.record["high_completed_seqno"] or 0) or any(
+        event.seqno < one.seqno <= snapshot.end
         and one.name in ("dcp_commit", "dcp_abort")
         and (one.key, one.collection) == (event.key, event.collection)
-    ]
-    if event.seqno <= (snapshot.record["high_completed_seqno"] or 0) or any(
-        seqno <= snapshot.end for seqno in ends
-    ):
-        return True
-    return (
-        None if ends else False
-    )  # what was read of the other stream behind the snapshot depends on its other gaps
+        for one in other.events
+    )
 
 
 def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool = True) -> Any:
