@@ -109,13 +109,15 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
 def _on_other_branches(context: Context) -> Iterator[Occurrence]:
     """Yields streams that begin on another branch than that of the items up to their start."""
     streams, request, names = context.streams, context.streams.request, context.names.of
-    has_log = context.granted & (streams.log >= 0) & (names[streams.connection] >= 0)
+    is_source = context.granted & (names[streams.connection] >= 0)
     in_order = np.argsort(streams.opened.time, kind="stable")
     groups = Groups(
-        [names[streams.connection], streams.vbucket, streams.sid], in_order[has_log[in_order]]
+        [names[streams.connection], streams.vbucket, streams.sid], in_order[is_source[in_order]]
     )
     before = groups.previous
-    resumes = (before >= 0) & (request.is_captured != 0) & (request.start > LEAST)
+    resumes = (
+        (before >= 0) & (streams.log >= 0) & (request.is_captured != 0) & (request.start > LEAST)
+    )
     resumes &= (request.uuid != 0) & (request.flags & (FROM_LATEST | CACHE_TRANSFER) == 0)
     resumes[resumes] = streams.log[resumes] != streams.log[before[resumes]]
     # the seqnos behind the request count, too, if no item has them
@@ -132,7 +134,7 @@ def _on_other_branches(context: Context) -> Iterator[Occurrence]:
             None,
         )
         # from-latest begins anew where the vbucket is, whatever the client had before
-        if source is None or not streams.seen[source]:
+        if source is None or not streams.seen[source] or streams.log[source] < 0:
             continue
         if not _is_resumed_from(context, source, number):
             continue

@@ -266,7 +266,7 @@ class Claims:
         ]
         if record["items"] > true["items"] + len(inside):
             self._no(f"there were {true['items']} items", record)
-        if nanoseconds(record["time"]) < true["time"]:
+        if one.is_whole and nanoseconds(record["time"]) < true["time"]:
             self._no("the marker came later", record)
 
     # -- gaps
