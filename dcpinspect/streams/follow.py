@@ -317,6 +317,14 @@ def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: S
     if stream.state != t.REQUESTED:
         return
     connection = state.connections[stream.connection]
+    if key.live >= 0 and state.streams[key.live].opened.time > stream.answered.time:
+        # its request was read late: the live stream came after it
+        live = state.streams[key.live]
+        stream.previous = live.previous
+        live.previous = stream.number
+        accept(message, stream)
+        t.set_state(stream, t.LEFT)
+        return
     if certainly_runs(state, connection, key):
         enter_anomaly(state, anomalies.ALREADY_OPEN, message, stream.number, key.live, 0)
     leave_live(state, key)

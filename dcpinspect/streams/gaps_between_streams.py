@@ -94,7 +94,9 @@ def resumed_gaps(
     before had received; both captured whole.
     """
     # a stream from the latest seqno moves a client without a message, if its answer was only lost
-    may_leap = (streams.answer == w.A_UNKNOWN) & (streams.request.flags & FROM_LATEST != 0)
+    may_leap = (streams.answer == w.A_UNKNOWN) & (
+        (streams.request.flags & FROM_LATEST != 0) | (streams.request.is_captured == 0)
+    )
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0) | may_leap) & ~unread.streams
     most = 1 + max([int(streams.connection.max(initial=0)), *clients])
     names = NameNumbers({number: client.name for number, client in clients.items()}, most)

@@ -134,7 +134,9 @@ def verdicts(
     waited = ends.now - streams.opened.time > patience
     unanswered = answer == w.A_UNANSWERED
     never = unanswered & (waited | ends.is_closed)
-    is_ended = np.isin(state, (t.ENDED, t.DRAINING)) | (ends.is_closed & (state != t.REQUESTED))
+    # what another stream replaced may have been refused
+    is_open = np.where(state == t.LEFT, are_granted(streams), state != t.REQUESTED)
+    is_ended = np.isin(state, (t.ENDED, t.DRAINING)) | (ends.is_closed & is_open)
     # an unreadable message may have been the last one of its snapshot
     unread = (
         runs

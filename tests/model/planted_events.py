@@ -169,10 +169,11 @@ def _(talk: Talk) -> Said:
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     seqnos = {"max_visible_seqno": 4, "high_completed_seqno": 0, "high_prepared_seqno": 5}
-    talk.marker(VB, 0, 7, "disk", generation="v2.2", purge_seqno=0, **seqnos)
+    end = 6 + talk.dice.below(2)
+    talk.marker(VB, 0, end, "disk", generation="v2.2", purge_seqno=0, **seqnos)
     talk.mutation(VB, 4)
     _durable(talk, 5, "a")
-    above = talk.mutation(VB, 6 + talk.dice.below(2))
+    above = talk.mutation(VB, end)
     talk.snapshot(VB, 8, 9)
     return above
 
