@@ -288,7 +288,13 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         & (streams.unreadable < 0)
     ).tolist():
         stream, connection = streams[number], streams[number].connection
-        if context.may_lack(connection, context.producer(connection), stream.opened.time):
+        producer = context.producer(connection)
+        if (
+            # the prepare may be captured after the acknowledgement
+            context.tracker.state.connections[connection].time[producer]
+            <= stream.acknowledged_at.time
+            or context.may_lack(connection, producer, stream.opened.time)
+        ):
             continue
         acknowledged, last = plain(stream.acknowledged), plain(most[number])
         ack_place = context.report_place(connection, stream.acknowledged_at, of_consumer=True)

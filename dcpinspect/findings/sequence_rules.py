@@ -151,7 +151,8 @@ RULES = rules(
         fires: a replica acknowledges a lower seqno than before, or one above all prepares that it
             was sent
         unless: the same seqno again; a new stream; prepares that it had before; the end of a
-            snapshot from disk; inside an OSO snapshot; after a hole
+            snapshot from disk; inside an OSO snapshot; after a hole; above all prepares, if the
+            capture has nothing of the producer behind it
         next: look in the replica's log for a rollback, because durable writes depend on it; a
             consumer must acknowledge only what it has, and never less than before
         cost: wrong-data

@@ -264,7 +264,12 @@ def whole(tape: Tape, laid: Laid) -> Capture:
 
 
 def cut(capture: Capture, count: int) -> Capture:
-    """Its first packets: nothing is missing, it only stops."""
+    """Its first packets: nothing is missing, it only stops. Without an answer to it, a last SYN may
+    be a stray one.
+    """
+    packets = capture.packets
+    while count > 2 and packets[count - 1].begins:
+        count -= 1
     return Capture(capture.tape, capture.laid, capture.places[:count])
 
 
