@@ -55,6 +55,12 @@ def test_a_seqno_that_the_server_has_and_does_not_send() -> None:
     assert [place.row for place in one.places] == [10, 8, 5]
 
 
+def test_what_a_connection_lost_when_another_replaced_it_takes_no_later_seqno_back() -> None:
+    first = opened()
+    first.stream(8)
+    assert [one.vbuckets for one in found(first, behind(opened()))] == [(7,)]
+
+
 def test_it_is_a_warning_where_it_has_not_waited_for_long_and_where_another_stream_has_brought_the_seqno() -> (
     None
 ):

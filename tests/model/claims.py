@@ -74,7 +74,7 @@ class Claims:
         self._opened = {
             one.said.connection + 1
             for one in found.heard
-            if one.said.name == "dcp_open" and one.is_whole
+            if one.said.name == "dcp_open" and one.said.side == "request" and one.is_whole
         }
         self._silent = {number + 1 for number in capture.cut_short}
         self._names = {

@@ -215,6 +215,10 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(
         ("lossy", 4224),
         ("lossy", 4263),
         ("snaplen", 4230),
+        ("snaplen", 183),
+        ("lossy", 639),
+        ("lossy", 688),
+        ("lossy", 740),
     ],
 )
 def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:

@@ -137,6 +137,9 @@ def completed(
     else:
         shows.mutation(3, "c")
     shows.mutation(4, "d")
+    if "later" in ends:
+        shows.snapshot(5, 5, "memory")
+        shows.commit(2, 5, "b")
     lacks.snapshot(0, 4, kind, "checkpoint", **(marker or {}))
     for seqno, key in ((1, "a"), (3, "b"), (4, "d")):
         lacks.mutation(seqno, key)
@@ -160,6 +163,7 @@ def test_a_prepare_that_was_completed_may_be_left_out_from_disk(
 
 def test_a_prepare_that_nothing_completes_is_not_said_to_be_completed() -> None:
     assert completed()["cause"] == "deduplicated"
+    assert completed("later")["cause"] == "deduplicated"
     assert completed("commit", kind="memory")["cause"] == "deduplicated"
 
 

@@ -66,6 +66,26 @@ def test_requests_that_are_read_late_are_those_of_the_streams_that_followed_them
     assert found[2][3] == "caught-up"
 
 
+@pytest.mark.parametrize("opaque", [9, 10])
+def test_a_stream_goes_on_when_the_request_of_the_one_before_it_is_read_late(opaque: int) -> None:
+    talk = opened()
+    talk.stream(7, start=3, opaque=8).end("too-slow")
+    with talk.lost():
+        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
+    talk.stream(7, start=4, opaque=9).close()
+    stream = talk.stream(7, start=5, opaque=opaque)
+    stream.snapshot(5, 9, "memory")
+    talk.wait(1)
+    talk.noop()
+    for seqno in (6, 7, 8, 9):
+        stream.mutation(seqno, "k")
+        talk.noop()
+    assert late(talk)[1:] == [
+        (4, "accepted", 0, "unknown-capture"),
+        (5, "accepted", 4, "caught-up"),
+    ]
+
+
 def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() -> None:
     talk = opened()
     with talk.lost():
