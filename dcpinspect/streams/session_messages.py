@@ -194,12 +194,14 @@ def _hello_asked(message: SessionMessage) -> None:
 
 def _open_asked(message: SessionMessage) -> None:
     session, batch = message.session, message.batch
-    if session.open_status == Status.SUCCESS:
-        return
+    is_open = session.open_status == Status.SUCCESS
+    if is_open and session.open_asked is not None:
+        return  # else the answer was read first
     flags = message.number("flags")
     session.open_flags, session.open_asked = flags, message.statement
     _name(session, message.key, batch.redactor)
-    session.name_size, session.open_status = int(batch.decoded.key.size[message.index]), None
+    session.name_size = int(batch.decoded.key.size[message.index])
+    session.open_status = session.open_status if is_open else None
     if flags is not None:
         direction = session.open_asked.direction
         session.consumer = direction if flags & PRODUCER else 1 - direction

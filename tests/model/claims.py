@@ -125,11 +125,17 @@ class Claims:
         its answer where the producer was heard on this one before.
         """
         rows: dict[int, dict[str, list[int]]] = {}
+        whole = {one.said for one in self._heard.values() if one.is_whole}
         for read_row, one in sorted(self._heard.items()):
             row = self._rows.get(one.said, 0)
-            if row in self._truth.stream_of:
-                of_stream = rows.setdefault(id(self._truth.stream_of[row]), {})
-                of_stream.setdefault(self._names[row], []).append(read_row)
+            stream = self._truth.stream_of.get(row)
+            if stream is None:
+                continue
+            is_asked = self._names[row] in ("asked", "answered")
+            if is_asked and stream.sid and stream.request.said not in whole:
+                continue  # without its value, a request does not tell the stream-id
+            of_stream = rows.setdefault(id(stream), {})
+            of_stream.setdefault(self._names[row], []).append(read_row)
         out: dict[int, list[Stream]] = {}
         newest: dict[tuple[object, ...], list[Stream]] = {}
         for stream in self._truth.streams:
