@@ -59,3 +59,16 @@ def test_failover_logs_asked_for_are_kept() -> None:
     talk.failover_log(7, [(0xA, 5), (0xB, 0)])
     (log,) = tables(talk).tracker.conversation.session_of(1).reports[7].logs
     assert (len(log.raw), log.at.row) == (32, 6)
+
+
+def test_an_open_is_known_also_where_it_is_read_after_its_answer() -> None:
+    conversation = Conversation()
+    conversation.feed(
+        batch(
+            encode("dcp_open", "response", opaque=3),
+            encode("dcp_open", opaque=3, key="c:1", flags=["producer"]),
+            encode("dcp_open", opaque=4, key="c:2", flags=[]),
+        )
+    )
+    session = conversation.session_of(1)
+    assert (session.name, session.open_flags, session.open_status) == ("c:1", 1, 0)
