@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.arrays import IntArray
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.kernels.gathering import gathered
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.data_marks import GroupMarks, Marker, together
 from dcpinspect.spark.salt import Salt
+from dcpinspect.transport.clock_steps import Edges
 
 OWN = 1 << 16
 """Number of bytes of a group in a window from which the group has a bundle of its own there."""
@@ -105,25 +106,30 @@ class BundleWriter:
         edges = np.concatenate(([0], np.flatnonzero(np.diff(share[groups])) + 1, [len(rows)]))
         for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             group_slice = slice(start, end)
-            offsets = ends[start : end + 1] - ends[start]
-            blob = pa.py_buffer(data[ends[start] : ends[end]])
-            arrays = [
-                pa.array(packet[group_slice].astype(np.uint32)),
-                pa.array(groups[group_slice].astype(np.uint32)),
-                pa.array(batch.wire[rows[group_slice]].astype(np.uint32)),
-                pa.array(batch.time_ns[rows[group_slice]]),
-                pa.array(batch.link_type[rows[group_slice]].astype(np.uint16)),
-                pa.LargeBinaryArray.from_buffers(
-                    pa.large_binary(), end - start, [None, pa.py_buffer(offsets), blob]
-                ),
-            ]
-            self._file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=PACKETS))
+            columns = np.stack((packet[group_slice], groups[group_slice]))
+            self._write(
+                np.concatenate((columns, batch.columns[2:, rows[group_slice]])),
+                ends[start : end + 1] - ends[start],
+                data[ends[start] : ends[end]],
+            )
             for group in np.unique(groups[group_slice]).tolist():
                 self._index.append(
                     (self._bundles, self._windows, group, int(packets[group]), int(of_group[group]))
                 )
             self._bundles += 1
         self._windows += 1
+
+    def _write(self, columns: IntArray, offsets: IntArray, data: ByteArray) -> None:
+        """Writes packets: their columns before the data, and where the data of each begin."""
+        arrays = [
+            pa.array(column.astype(field.type.to_pandas_dtype()))
+            for column, field in zip(columns, PACKETS, strict=False)
+        ]
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        arrays.append(
+            pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        )
+        self._file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=PACKETS))
 
     def index(self) -> Any:
         """Returns the index so far, as a table."""
@@ -138,9 +144,13 @@ class BundleWriter:
         ]
         return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
 
-    def close(self) -> None:
-        """Closes both files."""
+    def close(self, edges: Edges | None = None) -> None:
+        """Closes both files. ``edges``: of the packets of the scan; they are in no bundle."""
         index = self.index()
+        for heads in (edges.first, edges.last) if edges is not None else ():
+            columns = np.concatenate((np.zeros((2, len(heads)), np.int64), heads.columns[2:]))
+            columns[0] = heads.packets
+            self._write(columns, np.append(heads.offset, len(heads.data)), heads.data)
         self._file.close()
         self._stream.close()
         with (
@@ -217,6 +227,8 @@ class UnitBundles:
     """Salt with which the files are encrypted."""
     is_cut: bool = False
     """Whether the snapshot length cut packets of the unit."""
+    ahead: Sequence[tuple[int, int]] = ()
+    """As ``ReadUnit.ahead``."""
 
     @property
     def packets(self) -> int:
@@ -243,6 +255,20 @@ class UnitBundles:
                     for bundle_number in np.unique(bundle[window == number]).tolist()
                 ]
                 yield self._batch(bundles, groups)
+
+    def edges(self) -> tuple[PacketBatch, PacketBatch]:
+        """Returns the first and the last packets of the scan, as ``BundleWriter.close`` got them.
+        Raises UsageError.
+        """
+        with files.reading_known_file(self.path), files.source(self.path, self.salt) as source:
+            file = pa.ipc.open_file(source)
+            first, last = (
+                self._batch(
+                    [file.get_batch(file.num_record_batches - number)], np.zeros(1, np.int64)
+                )
+                for number in (2, 1)
+            )
+        return first, last
 
     def _batch(self, bundles: Sequence[Any], groups: IntArray) -> PacketBatch:
         """Returns the packets of ``groups`` in some bundles of a window."""
@@ -272,6 +298,9 @@ class UnitBundles:
         is_wanted = np.isin(columns["group"][order], groups)
         order = order if is_wanted.all() else order[is_wanted]
         packet = self.first + columns["packet"][order]
+        if self.ahead:
+            begins, ahead_ns = np.array([(0, 0), *self.ahead]).T
+            columns["time_ns"][order] -= ahead_ns[np.searchsorted(begins, packet, "right") - 1]
         return PacketBatch(
             data=data[0] if len(data) == 1 else np.concatenate(data),
             columns=np.stack(

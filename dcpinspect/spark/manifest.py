@@ -43,6 +43,7 @@ from dcpinspect.spark.spark_schema import BOUNDED, PARTITIONS, SCHEMAS
 from dcpinspect.spark.units import Unit
 from dcpinspect.temporary import at_end, not_at_end
 from dcpinspect.text import escape
+from dcpinspect.transport.clock_steps import Edges, Pause
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -83,7 +84,14 @@ class ReadUnit:
     """Number of packets in that earlier reading."""
     begins: bool = False
     """Whether a later reading has only the packets behind, so these still count."""
-
+    goes_on: str = ""
+    """File of the bundles of the unit where another one ends and this goes on, whatever their times
+    say; or empty.
+    """
+    ahead: tuple[tuple[int, int], ...] = ()
+    """What the clock is ahead of that of the unit before, besides its steps that the scan took out:
+    from which packet of the unit on, and nanoseconds.
+    """
     expired: bool = False
     """Whether the capture was removed from the tables because of its age. Its bytes are remembered,
     so that it is not read again.
@@ -93,6 +101,24 @@ class ReadUnit:
     def pieces(self) -> list[tuple[str, int]]:
         """All files of its bundles; with each, the number in the unit of its first packet."""
         return [(self.bundles, 0), *self.more] if self.bundles else []
+
+    @property
+    def first_ns(self) -> int | None:
+        """Time of the first packet by the clock of the point; None if there is none."""
+        first_ns = self.report.first_ns
+        return (
+            first_ns if first_ns is None else first_ns - sum(ns for at, ns in self.ahead if not at)
+        )
+
+    @property
+    def last_ns(self) -> int | None:
+        """Time of the last packet by the clock of the point; None if there is none."""
+        return None if self.report.last_ns is None else self.report.last_ns - self.ahead_ns
+
+    @property
+    def ahead_ns(self) -> int:
+        """The last one of ``ahead``."""
+        return self.ahead[-1][1] if self.ahead else 0
 
     @property
     def counts(self) -> bool:
@@ -351,12 +377,40 @@ class Manifest:
             read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces
         )
 
+    def edges(self, unit: ReadUnit, number: int = 0) -> Edges | None:
+        """Returns the edges of a unit, the end by the clock of the point; None if they were not
+        kept. ``number``: of their file. Raises UsageError.
+        """
+        if unit.report.ahead_ns is None or not (unit.counts and unit.pieces):
+            return None
+        (first, _), (_, last) = (
+            UnitBundles(
+                self.path(name), number, 0, (), first_packet, self.salt, ahead=ahead
+            ).edges()
+            for (name, first_packet), ahead in (
+                (unit.pieces[0], ()),
+                (unit.pieces[-1], unit.ahead),
+            )
+        )
+        ahead_ns, pause = unit.report.ahead_ns + unit.ahead_ns, None
+        if unit.report.pause is not None:
+            packet, pause_ns, from_ns = unit.report.pause
+            pause = Pause(packet, pause_ns, from_ns - unit.ahead_ns)
+        return Edges(first, last, ahead_ns, pause, unit.report.leaps)
+
     def bundled(self, number: int, keys: Sequence[bytes]) -> list[UnitBundles]:
         """Returns the bundles of some groups of a unit."""
         unit = self.units[number]
         return [
             UnitBundles(
-                self.path(name), number, unit.base, keys, first, self.salt, unit.report.cut > 0
+                self.path(name),
+                number,
+                unit.base,
+                keys,
+                first,
+                self.salt,
+                unit.report.cut > 0,
+                unit.ahead,
             )
             for name, first in unit.pieces
         ]
@@ -687,10 +741,9 @@ def _read_part(content: dict[str, Any]) -> ManifestPart:
 def _read_unit(content: dict[str, Any]) -> ReadUnit:
     report = dict(content["report"])
     report["problems"] = [tuple(values) for values in report["problems"]]
-    report["joins"], report["tunnels"] = (
-        [tuple(values) for values in report[name]] for name in ("joins", "tunnels")
-    )
-    more = tuple((name, first) for name, first in content.get("more", ()))
+    for name in ("joins", "tunnels", "leaps"):
+        report[name] = [tuple(values) for values in report.get(name, ())]
+    pairs = {name: tuple(map(tuple, content.get(name, ()))) for name in ("more", "ahead")}
     return ReadUnit(
-        **{**content, "unit": Unit(**content["unit"]), "report": ScanReport(**report), "more": more}
+        **{**content, **pairs, "unit": Unit(**content["unit"]), "report": ScanReport(**report)}
     )

@@ -90,15 +90,15 @@ def read_results(manifest: Manifest, *, few: TaskRunner | None = None) -> RunRes
     together, begun = _together(manifest, counting_parts, names, left_out, few=few)
     copies, begun_copies = _together(manifest, copied, names, {}, few=few)
     give_back()  # each part is freed as soon as it is in the whole
-    reports = [unit.report for unit in manifest.units if not unit.continued]
-    times_ns = [report.last_ns for report in reports if report.last_ns is not None]
+    units = [unit for unit in manifest.units if not unit.continued]
+    times_ns = [unit.last_ns for unit in units if unit.last_ns is not None]
     return RunResults(
         manifest,
         counting_parts,
         begun,
         replace(
             together,
-            packets=sum(report.packets for report in reports),
+            packets=sum(unit.report.packets for unit in units),
             last_time_ns=max(times_ns, default=None),
         ),
         copies,

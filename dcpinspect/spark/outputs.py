@@ -192,10 +192,10 @@ def _captures(manifest: Manifest, batches: Container[int]) -> Any:
                 "state": _state(unit, last),
                 "format": report.format or None,
                 "bytes": report.size if not unit.is_bad else unit.unit.size,
-                "first_time": None if report.first_ns is None else report.first_ns // 1000,
-                "first_time_ns": report.first_ns,
-                "last_time": None if report.last_ns is None else report.last_ns // 1000,
-                "last_time_ns": report.last_ns,
+                "first_time": None if unit.first_ns is None else unit.first_ns // 1000,
+                "first_time_ns": unit.first_ns,
+                "last_time": None if unit.last_ns is None else unit.last_ns // 1000,
+                "last_time_ns": unit.last_ns,
                 "packets": report.packets,
                 "used": report.shipped,
                 "problems": len(report.problems) + unit.is_bad,
@@ -259,12 +259,12 @@ def _beside(units: Iterable[ReadUnit]) -> dict[int, ReadUnit]:
     noted_points: set[str] = set()
     latest: dict[str, tuple[int, ReadUnit]] = {}
     timed = [
-        (unit.report.first_ns, unit.report.last_ns, unit)
+        (unit.first_ns, unit.last_ns, unit)
         for unit in units
         if unit.counts
         and not (unit.begins or unit.after)
-        and unit.report.first_ns is not None
-        and unit.report.last_ns is not None
+        and unit.first_ns is not None
+        and unit.last_ns is not None
     ]
     for first_ns, last_ns, unit in sorted(timed, key=lambda timed_unit: timed_unit[:2]):
         until_ns, other = latest.get(unit.unit.point, (first_ns, unit))

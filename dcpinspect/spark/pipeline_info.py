@@ -32,7 +32,7 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
         times = [
             time
             for unit_read in point_units
-            for time in (unit_read.report.first_ns, unit_read.report.last_ns)
+            for time in (unit_read.first_ns, unit_read.last_ns)
             if time is not None
         ]
         points.append(

@@ -106,9 +106,9 @@ def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
 
 def _ends(manifest: Manifest) -> tuple[int, int]:
     """Returns when the captures began and ended, in nanoseconds since 1970."""
-    reports = [unit_read.report for unit_read in manifest.units if not unit_read.expired]
-    first_ns = min((report.first_ns for report in reports if report.first_ns), default=0)
-    return first_ns, max((report.last_ns for report in reports if report.last_ns), default=first_ns)
+    units = [unit for unit in manifest.units if not unit.expired]
+    first_ns = min((unit.first_ns for unit in units if unit.first_ns), default=0)
+    return first_ns, max((unit.last_ns for unit in units if unit.last_ns), default=first_ns)
 
 
 def _charts(messages: Any, connection_ids: Sequence[int], ends: tuple[int, int]) -> Charts:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
+from itertools import pairwise
 from typing import Any
 
+from dcpinspect.capture.open import EARLIEST
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark.analysis import MOST_SHARES, PartTask
@@ -15,11 +17,13 @@ from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.data_marks import GroupMarks, together
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, ReadUnit
 from dcpinspect.spark.output_reading import work_of
+from dcpinspect.spark.scan import may_be_set
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.states import mark_of
 from dcpinspect.spark.stitch import PointPackets, balanced, components, copies
-from dcpinspect.spark.units import END, Unit, in_order
+from dcpinspect.spark.units import END, Unit, in_order, natural
 from dcpinspect.streams.events import new_secrets
+from dcpinspect.transport.clock_steps import BEFORE, Edges, goes_on
 
 PART_BYTES = 8 << 20
 """Least size of a part in bytes, except if there is less data."""
@@ -52,8 +56,8 @@ def _identity(unit: Unit) -> tuple[Any, ...]:
 def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bool]:
     """Returns the manifest with newly read units, and whether older units have new numbers now.
 
-    Units of a point are numbered in their order, and units of different points by the times of
-    their first packets. New units are numbered after the old ones, except if one belongs before an
+    Units of a point are numbered in their order, on one clock, and units of different points by the
+    times of their first packets. New units are numbered after the old ones, except if one belongs before an
     old unit of its point.
     """
     batch = manifest.number + 1
@@ -62,6 +66,9 @@ def numbered(manifest: Manifest, read: Sequence[ReadUnit]) -> tuple[Manifest, bo
     before = [unit for unit in old if not unit.is_bad and not unit.continued]
     ordered = _ordered([*before, *good])
     of_before = {point: [unit for unit in before if unit.unit.point == point] for point in ordered}
+    ordered = {
+        point: _on_one_clock(manifest, of_before[point], units) for point, units in ordered.items()
+    }
     is_renumbered = any(
         point_units[: len(of_before[point])] != of_before[point]
         for point, point_units in ordered.items()
@@ -109,10 +116,10 @@ def _with_bases(units: Iterable[ReadUnit]) -> list[ReadUnit]:
 
 
 def _whole_of(unit: ReadUnit, begun: Mapping[str, ReadUnit]) -> list[ReadUnit]:
-    """Returns a unit after the readings that have its earlier packets."""
+    """Returns a unit after the readings that have its earlier packets, which have its clock."""
     readings = [unit]
     while readings[-1].after in begun:
-        readings.append(begun[readings[-1].after])
+        readings.append(replace(begun[readings[-1].after], ahead=unit.ahead))
     return readings[::-1]
 
 
@@ -121,7 +128,7 @@ def last_times(units: Sequence[ReadUnit]) -> list[int | None]:
     times: list[int | None] = []
     later: dict[str, int | None] = {}  # by file of the bundles that a later reading continues
     for unit in reversed(units):
-        times.append(later.get(unit.bundles, unit.report.last_ns))
+        times.append(later.get(unit.bundles, unit.last_ns))
         if unit.after:
             later[unit.after] = times[-1]
     return times[::-1]
@@ -141,7 +148,7 @@ def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[ReadUnit | None
             point, head = earlier.unit.point, earlier.unit.head
             for name in (earlier.unit.path, *([head] if earlier.unit.size >= END else [])):
                 alike.setdefault((point, name), []).append(earlier)
-            if point not in newest or _last_ns(earlier) >= _last_ns(newest[point]):
+            if point not in newest or (earlier.last_ns or 0) >= (newest[point].last_ns or 0):
                 newest[point] = earlier
 
     def begin_of(unit: Unit) -> ReadUnit | None:
@@ -154,27 +161,128 @@ def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[ReadUnit | None
     return [begin_of(unit) for unit in units]
 
 
-def _last_ns(unit: ReadUnit) -> int:
-    return unit.report.last_ns or 0
-
-
 def _ordered(units: Sequence[ReadUnit]) -> dict[str, list[ReadUnit]]:
     """Returns the units of every point in their order."""
     readings: dict[str, dict[int, ReadUnit]] = {}
     for unit_read in units:
         readings.setdefault(unit_read.unit.point, {})[id(unit_read.unit)] = unit_read
+    begins = _begins(units)
     return {
         point: [
             of_unit[id(unit)]
-            for unit in in_order([(one.unit, one.report.first_ns) for one in of_unit.values()])
+            for unit in in_order([(one.unit, begins[id(one.unit)]) for one in of_unit.values()])
         ]
         for point, of_unit in readings.items()
     }
 
 
+def _begins(units: Sequence[ReadUnit]) -> dict[int, tuple[int, int] | None]:
+    """Returns when each unit begins at the earliest, and how many units it goes on with, by id of
+    the ``Unit``; None if it has no packets.
+    """
+    of_file = {name: unit for unit in units for name in (unit.after, unit.bundles) if name}
+    begins: dict[int, tuple[int, int] | None] = {}
+    for unit in units:
+        chain = dict[int, ReadUnit]()
+        before: ReadUnit | None = unit
+        while before and id(before.unit) not in chain and id(before.unit) not in begins:
+            chain[id(before.unit)] = before
+            before = of_file.get(before.goes_on)
+        for one in reversed(chain.values()):
+            before = of_file.get(one.goes_on)
+            begin = begins.get(id(before.unit)) if before else None
+            first_ns, count = begin or (EARLIEST, 0)
+            begins[id(one.unit)] = (
+                begin if one.first_ns is None else (max(first_ns, one.first_ns), count + 1)
+            )
+    return begins
+
+
+def _on_one_clock(
+    manifest: Manifest, before: Sequence[ReadUnit], units: list[ReadUnit]
+) -> list[ReadUnit]:
+    """Returns the units of a point in their order, each on the clock of the one that it goes on
+    with. ``before``: those of earlier runs in the order of these. ``units``: all as far as times and
+    earlier runs tell.
+    """
+    batch, pairs = manifest.number + 1, [*pairwise(units)]
+    if not any(
+        batch in (unit.batch, later.batch) and _may_be_set(unit, later) for unit, later in pairs
+    ) and all(natural(unit.unit.path) <= natural(later.unit.path) for unit, later in pairs):
+        return units
+    (ordered,), clocked = _ordered(_linked(manifest, units)).values(), list[ReadUnit]()
+    is_known = True
+    for number, unit in enumerate(ordered):
+        is_known &= number < len(before) and unit is before[number]
+        if not is_known:
+            ahead = _ahead(manifest, clocked, unit)
+            unit = unit if unit.ahead == ahead else replace(unit, ahead=ahead)
+        clocked.append(unit)
+    return clocked
+
+
+def _may_be_set(unit: ReadUnit, later: ReadUnit) -> bool:
+    return bool(unit.ahead) or may_be_set(unit.report, later.report)
+
+
+def _is_continued_by(unit: ReadUnit, later: ReadUnit) -> bool:
+    return bool(later.goes_on) and later.goes_on in (unit.bundles, unit.after)
+
+
+def _ahead(
+    manifest: Manifest, before: Sequence[ReadUnit], unit: ReadUnit
+) -> tuple[tuple[int, int], ...]:
+    """Returns ``ReadUnit.ahead`` of the unit behind others."""
+    if not before or not _may_be_set(before[-1], unit):
+        return ()
+    edges, later_edges = manifest.edges(before[-1]), manifest.edges(unit, 1)
+    for number in range(len(before) - 1, 0, -1):
+        earlier, later = before[number - 1 : number + 1]
+        is_one = later.ahead or _is_continued_by(earlier, later) or not _may_be_set(earlier, later)
+        if edges is None or len(edges.last) >= BEFORE or not is_one:
+            break
+        if (earlier_edges := manifest.edges(earlier)) is None:
+            break
+        edges = edges.with_earlier(earlier_edges)
+    if edges is None or later_edges is None:
+        return ()
+    return edges.ahead_in(later_edges, goes_on=_is_continued_by(before[-1], unit))
+
+
+def _linked(manifest: Manifest, units: Sequence[ReadUnit]) -> list[ReadUnit]:
+    """Returns the units of a point with what new ones go on with, and what goes on with them."""
+    batch, ended = manifest.number + 1, {unit.goes_on for unit in units} - {""}
+    open_ended = [
+        unit for unit in units if not unit.goes_on or ended.isdisjoint((unit.bundles, unit.after))
+    ]
+    before = {
+        id(open_ended[number]): open_ended[before].bundles
+        for number, before in goes_on(_EdgesOf(manifest, open_ended)).items()
+        if batch in (open_ended[number].batch, open_ended[before].batch)
+        and not open_ended[number].goes_on
+        and ended.isdisjoint((open_ended[before].bundles, open_ended[before].after))
+    }
+    return [
+        replace(unit, goes_on=before[id(unit)]) if id(unit) in before else unit for unit in units
+    ]
+
+
+class _EdgesOf(Sequence[Edges | None]):
+    """The edges of units, which are read when they are asked for: all of them may be too many."""
+
+    def __init__(self, manifest: Manifest, units: Sequence[ReadUnit]) -> None:
+        self._manifest, self._units = manifest, units
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._manifest.edges(self._units[number], number)
+
+
 def _by_time(ordered: Mapping[str, Sequence[ReadUnit]]) -> list[ReadUnit]:
     """Returns all points' units by times of first packets; each point keeps its order."""
-    return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
+    return list(merge(*ordered.values(), key=lambda one: one.first_ns or 0))
 
 
 @dataclass(frozen=True, slots=True)

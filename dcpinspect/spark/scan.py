@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests, size_of, why_not
 from dcpinspect.transport.capture_survey import Copies, survey
-from dcpinspect.transport.clock_steps import ClockSteps, is_apart
+from dcpinspect.transport.clock_steps import ClockSteps, Edges, edges, greatest_leaps, is_apart
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.headers import (
     CLASS_NAMES,
@@ -69,9 +70,16 @@ class ScanReport:
     """Number of packets in bundles."""
     first_ns: int | None = None
     last_ns: int | None = None
-    """Capture times of the first and the last packet."""
+    """Times of the first and the last packet, by the clock as it was at the first."""
     may_be_set: bool = False
     """Whether the clock of the capture was set, or packets before and behind these may show it."""
+    ahead_ns: int | None = None
+    """What it is ahead at the end; None if the edges are not with the bundles: there are no
+    packets, or an older version scanned them.
+    """
+    pause: tuple[int, int, int] | None = None
+    leaps: list[tuple[int, int, int]] = field(default_factory=list)
+    """As those of ``Edges``."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of packets that are in no bundle, by class."""
     problems: list[tuple[int | None, str]] = field(default_factory=list)
@@ -131,8 +139,7 @@ def scan(
     )
     with capture:
         try:
-            _sort_packets(capture, sorter, report, skipped)
-            sorter.writer.close()
+            sorter.writer.close(_sort_packets(capture, sorter, report, skipped))
         except BaseException:
             sorter.writer.abandon()
             raise
@@ -162,20 +169,28 @@ def scan(
 
 def _sort_packets(
     capture: Iterable[PacketBatch], sorter: _Sorter, report: ScanReport, skipped: int
-) -> None:
-    """Gives a sorter the packets behind the first ``skipped``, and reports their times."""
-    clock, seen = ClockSteps(), 0
+) -> Edges | None:
+    """Gives a sorter the packets behind the first ``skipped``, and reports their times. Returns the
+    edges of all packets; None if there are none.
+    """
+    clock, seen, both_edges = ClockSteps(), 0, None
     for batch in capture:
+        both_edges = both_edges.with_later(batch) if both_edges else edges(batch)
         if report.first_ns is None:
             report.first_ns = int(batch.time_ns[0])
-        report.last_ns = int(batch.time_ns[-1])
         batch, skipped_here = clock.steady(batch), max(0, skipped - seen)
+        report.last_ns = int(batch.time_ns[-1])
         seen += len(batch)
         if skipped_here < len(batch):
             first = batch.first_packet + skipped_here
             behind = consecutive(batch, slice(skipped_here, len(batch)))
             sorter.add(replace(behind, first_packet=first))
     report.may_be_set = clock.may_be_set
+    if both_edges is None:
+        return None
+    kept = clock.steady_edges(both_edges)
+    report.ahead_ns, report.pause, report.leaps = kept.ahead_ns, kept.pause, [*kept.leaps]
+    return kept
 
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
@@ -184,7 +199,7 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
     """
     first, *later_reports = reports
     if any(report.error is not None for report in reports) or any(
-        report.size != two.begin or _may_be_set(report, two)
+        report.size != two.begin or may_be_set(report, two)
         for report, two in zip(reports, later_reports, strict=False)
     ):
         return None
@@ -194,6 +209,12 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
         left_out.update(report.left_out)
         for key, numbers in report.begun.items():
             begun.setdefault(key, set()).update(numbers)
+    begins = accumulate((report.packets for report in reports), initial=0)
+    leaps = [
+        (begin + packet, leap_ns, ahead_ns)
+        for begin, report in zip(begins, reports, strict=False)
+        for packet, leap_ns, ahead_ns in report.leaps
+    ]
     first_times = (report.first_ns for report in reports if report.first_ns is not None)
     last_times = (report.last_ns for report in reversed(reports) if report.last_ns is not None)
     return replace(
@@ -204,6 +225,8 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
         shipped=sum(report.shipped for report in reports),
         first_ns=next(first_times, None),
         last_ns=next(last_times, None),
+        ahead_ns=None if any(report.ahead_ns is None for report in reports) else 0,
+        leaps=greatest_leaps(leaps),
         left_out=dict(left_out),
         problems=[problem for report in reports for problem in report.problems][:MAX_PROBLEMS],
         begun={key: sorted(numbers) for key, numbers in sorted(begun.items())},
@@ -213,9 +236,9 @@ def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
     )
 
 
-def _may_be_set(report: ScanReport, later: ScanReport) -> bool:
-    """Returns whether the clock of the capture may have been set in one of two stretches, or
-    between them: one scan has to read all.
+def may_be_set(report: ScanReport, later: ScanReport) -> bool:
+    """Returns whether the clock may have been set in one of two captures, or between them. Of
+    stretches of one capture, one scan then has to read all.
     """
     if report.may_be_set or later.may_be_set:
         return True

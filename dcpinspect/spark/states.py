@@ -30,10 +30,11 @@ the output, and the folder around it.
 
 
 def mark_of(bundles: Iterable[UnitBundles]) -> str:
-    """Returns a digest of which packets these are, with their numbers."""
+    """Returns a digest of which packets these are, with their numbers and clocks."""
     return files.digest(
         "\n".join(
-            f"{bundle.base} {bundle.file} {bundle.first} {bundle.path}" for bundle in bundles
+            " ".join(map(str, (bundle.base, bundle.file, bundle.first, bundle.path, *bundle.ahead)))
+            for bundle in bundles
         ).encode()
     )
 

@@ -262,9 +262,9 @@ def _free_name(key: str, taken: set[str]) -> str:
     return key
 
 
-def in_order(units: Sequence[tuple[Unit, int | None]]) -> list[Unit]:
+def in_order(units: Sequence[tuple[Unit, tuple[int, int] | None]]) -> list[Unit]:
     """Returns the units of one point in the order in which they were written. With each unit comes
-    the time of its first packet, None for none.
+    when it begins: a time, and how many units it goes on with; None if it has no packets.
 
     The order is that of the numbers in names that differ in nothing else; in a ring that has begun
     again, from its oldest file on. Otherwise it is the order of the times.
@@ -273,10 +273,10 @@ def in_order(units: Sequence[tuple[Unit, int | None]]) -> list[Unit]:
     empty = sorted((unit for unit, time in units if time is None), key=lambda unit: unit.path)
     kinds = {_NUMBER.sub("", unit.path) for unit, _ in timed}
     by_time = sorted(
-        timed, key=lambda unit_and_number: (unit_and_number[1], _natural(unit_and_number[0].path))
+        timed, key=lambda unit_and_number: (unit_and_number[1], natural(unit_and_number[0].path))
     )
     if len(kinds) == 1 and len({unit.path for unit, _ in timed}) == len(timed):
-        by_number = sorted(timed, key=lambda unit_and_number: _natural(unit_and_number[0].path))
+        by_number = sorted(timed, key=lambda unit_and_number: natural(unit_and_number[0].path))
         falls = [
             index
             for index, (unit_and_number, two) in enumerate(pairwise(by_number), 1)
@@ -288,7 +288,8 @@ def in_order(units: Sequence[tuple[Unit, int | None]]) -> list[Unit]:
     return [unit for unit, _ in by_time] + empty
 
 
-def _natural(path: str) -> list[tuple[int, str]]:
+def natural(path: str) -> list[tuple[int, str]]:
+    """Returns what puts paths in order, the numbers in them as numbers."""
     return [
         (int(piece), "") if piece.isdigit() and piece.isascii() else (-1, piece)
         for piece in _NUMBER.split(path)

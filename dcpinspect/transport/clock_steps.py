@@ -11,8 +11,9 @@ next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from heapq import nlargest
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ makes what came later the earlier.
 """
 BEFORE, BEHIND = 256, 64
 """Greatest number of packets before a gap, and behind it, of which one sender is looked for."""
+_FIRST = BEFORE + BEHIND
+"""Number of first packets of a file of which those before may tell something."""
 _LATE_NS = 1_000_000_000
 """Packets that a capture writes late are not so late."""
 _HEAD = 192
@@ -48,7 +51,7 @@ _MOST = 10
 """Number of steps that are told, and of files that are not in order of time."""
 
 
-class _Pause(NamedTuple):
+class Pause(NamedTuple):
     """Two neighbours in the file whose times are far apart."""
 
     packet: int
@@ -75,15 +78,62 @@ class Edges(NamedTuple):
 
     first: PacketBatch
     last: PacketBatch
+    ahead_ns: int | None = None
+    """What the clock is ahead at the end; None if that was not taken out of the times of ``last``.
+    """
+    pause: Pause | None = None
+    """A long one near the end, of which the next packets may tell whether the clock was set;
+    ``packet`` is counted from the end.
+    """
+    leaps: Sequence[tuple[int, int, int]] = ()
+    """The greatest leaps of time of which nobody tells whether they are steps: the packet behind
+    each, from 0, nanoseconds, and what the clock was ahead.
+    """
 
     def with_later(self, batch: PacketBatch) -> Edges:
         """Returns the edges with the next packets of the file."""
-        return self._replace(last=_heads(_joined(self.last, _heads(batch, BEFORE)), BEFORE))
+        first, last = self.first, _heads(_joined(self.last, _heads(batch, BEFORE)), BEFORE)
+        if len(first) < _FIRST:
+            first = _joined(first, _first_heads(batch, _FIRST - len(first)))
+        return self._replace(first=first, last=last)
+
+    def with_earlier(self, earlier: Edges) -> Edges:
+        """Returns the edges with the last packets of the file before, for there are few here."""
+        return self._replace(last=_heads(_joined(earlier.last, self.last), BEFORE))
+
+    def clock(self) -> _FileClock:
+        """Returns the clock as it is at the end."""
+        clock = _FileClock([], {})
+        if self.ahead_ns is None:
+            clock.steady(self.last)
+        else:
+            clock.continue_behind(self.last, self.ahead_ns, self.pause)
+        return clock
+
+    def ahead_in(self, later: Edges, *, goes_on: bool) -> tuple[tuple[int, int], ...]:
+        """Returns what the clock is ahead in the next file, besides the steps that this shows by
+        itself: from which packet on, from 0, and nanoseconds. Empty if it has another clock.
+
+        ``goes_on``: as the function says.
+        """
+        clock = self.clock()
+        apart_ns = later.first.time_ns[0] - clock.ahead_ns - clock.latest_ns
+        if not (goes_on or apart_ns >= -_LEAST_BACK_NS) or not clock.goes_on(later.first):
+            return ()
+        own_ns = _FileClock([], {}).steady(later.first).time_ns
+        behind_ns = own_ns - clock.steady(later.first).time_ns
+        changes = np.flatnonzero(np.diff(behind_ns, prepend=0))
+        ahead = [*zip(changes.tolist(), behind_ns[changes].tolist(), strict=True)]
+        for packet, leap_ns, own_ahead_ns in sorted(later.leaps):
+            other_ahead_ns = ahead[-1][1] if ahead else 0
+            if packet >= BEFORE and _is_way_back(leap_ns, own_ahead_ns + other_ahead_ns):
+                ahead.append((packet, -own_ahead_ns))
+        return tuple(ahead)
 
 
 def edges(batch: PacketBatch) -> Edges:
     """Returns the edges of a file with these packets."""
-    return Edges(_heads(consecutive(batch, slice(0, BEHIND)), BEHIND), _heads(batch, BEFORE))
+    return Edges(_first_heads(batch, _FIRST), _heads(batch, BEFORE))
 
 
 def goes_on(files: Sequence[Edges | None]) -> dict[int, int]:
@@ -98,7 +148,7 @@ def goes_on(files: Sequence[Edges | None]) -> dict[int, int]:
             ending_at.setdefault((direction, end.behind), []).append(number)
     pairs: list[tuple[int, int, int, int]] = []
     for number, file in enumerate(files):
-        begins = _directions(parser, file.first, 0) if file else {}
+        begins = _directions(parser, _first_heads(file.first, BEHIND), 0) if file else {}
         continued = Counter(
             chain.from_iterable(
                 ending_at.get((direction, begin.seq), ()) for direction, begin in begins.items()
@@ -144,6 +194,16 @@ class ClockSteps:
         """Whether a clock was set, or packets before and behind these may show it."""
         return any(clock.may_be_set for clock in self._clocks.values())
 
+    def steady_edges(self, file: Edges) -> Edges:
+        """Returns the edges of the latest file, whose end was read, to be kept: steady times of the
+        last packets, and no payload.
+        """
+        last = self._latest.heads
+        assert last is not None, "its end was read"
+        last = replace(_without_payload(last), first_packet=self._latest.packets - len(last))
+        first, clock = _without_payload(file.first), self._latest
+        return Edges(first, last, clock.ahead_ns, clock.pause, clock.leaps)
+
     def steady(self, batch: PacketBatch) -> PacketBatch:
         """Returns the batch with times of clocks that were not set."""
         if batch.pieces is None:
@@ -171,24 +231,44 @@ class _FileClock:
         """What it is ahead of the one that the file began with."""
         self._steps, self._turns_back = steps, turns_back
         self._may_be_set = False
+        self.leaps: list[tuple[int, int, int]] = []
+        """As ``Edges.leaps``."""
         self._parser = HeaderParser(None)
-        self._packets = 0
-        self._heads: PacketBatch | None = None
-        self._gap: _Pause | None = None
+        self.packets = 0
+        """Number of packets so far."""
+        self.heads: PacketBatch | None = None
+        """Its latest packets, with steady times."""
+        self._gap: Pause | None = None
+
+    @property
+    def latest_ns(self) -> int:
+        """The steady time of the latest packet."""
+        assert self.heads is not None, "it has packets"
+        return int(self.heads.time_ns[-1])
+
+    @property
+    def pause(self) -> Pause | None:
+        """As ``Edges.pause``."""
+        return self._gap and self._gap._replace(packet=self._gap.packet - self.packets)
+
+    def continue_behind(self, heads: PacketBatch, ahead_ns: int, pause: Pause | None) -> None:
+        """Goes on behind these packets, as ``Edges`` has them."""
+        self.heads, self.packets, self.ahead_ns = heads, len(heads), ahead_ns
+        self._gap = pause and pause._replace(packet=pause.packet + self.packets)
 
     def goes_on(self, batch: PacketBatch) -> bool:
         """Whether the packets have this clock: they are of its file, or of a connection that the
         file had at its end.
         """
-        if self._heads is None or batch.file == self._heads.file:
+        if self.heads is None or batch.file == self.heads.file:
             return True
         both = _joined(
-            self._heads,
+            self.heads,
             _heads(batch.packets_of_file(np.arange(min(BEHIND, len(batch))), batch.file), BEHIND),
         )
         headers = self._parser.columns(both)
         ends = headers.tcp[:, [*range(h.PORTS + 2), h.NETWORK]]
-        is_before = headers.index < len(self._heads)
+        is_before = headers.index < len(self.heads)
         return bool((ends[is_before][:, None] == ends[~is_before]).all(axis=2).any())
 
     @property
@@ -199,7 +279,7 @@ class _FileClock:
     def steady(self, batch: PacketBatch) -> PacketBatch:
         """Returns the next packets of the file with times of a clock that was not set."""
         steady = batch.at_times(batch.time_ns - self.ahead_ns) if self.ahead_ns else batch
-        latest_ns = steady.time_ns[0] if self._heads is None else self._heads.time_ns[-1]
+        latest_ns = steady.time_ns[0] if self.heads is None else self.heads.time_ns[-1]
         apart_ns = np.diff(steady.time_ns, prepend=latest_ns)
         is_gap = is_apart(apart_ns)
         late = np.flatnonzero(apart_ns < -_LATE_NS)
@@ -208,24 +288,25 @@ class _FileClock:
             self._turns_back.setdefault(batch.file, turn)
         if is_gap.any() or self._gap is not None:
             steady = steady.at_times(self._corrected(steady, np.flatnonzero(is_gap)))
-        self._packets += len(batch)
+        self.packets += len(batch)
         heads = _heads(steady, BEFORE)
-        self._heads = heads if self._heads is None else _heads(_joined(self._heads, heads), BEFORE)
+        self.heads = heads if self.heads is None else _heads(_joined(self.heads, heads), BEFORE)
         return steady
 
     def _corrected(self, batch: PacketBatch, gap_places: IntArray) -> IntArray:
         """Returns the times of a batch without the steps that its packets show."""
         heads = _heads(batch, len(batch))
-        both = heads if self._heads is None else _joined(self._heads, heads)
+        both = heads if self.heads is None else _joined(self.heads, heads)
         first = len(both) - len(batch)
         headers = self._parser.columns(both)
         edges = [*(gap_places + first).tolist(), len(both)]
         if self._gap is not None:
-            edges.insert(0, self._gap.packet - self._packets + first)
+            edges.insert(0, self._gap.packet - self.packets + first)
         for packet, next_packet in pairwise(edges):
-            if self._gap is None or packet != self._gap.packet - self._packets + first:
+            if self._gap is None or packet != self._gap.packet - self.packets + first:
+                self._leave_gap()
                 before_ns, after_ns = both.time_ns[packet - 1 : packet + 1].tolist()
-                self._gap = _Pause(self._packets + packet - first, after_ns - before_ns, before_ns)
+                self._gap = Pause(self.packets + packet - first, after_ns - before_ns, before_ns)
                 self._may_be_set |= self._gap.packet < BEFORE
             bounds = (
                 packet - BEFORE,
@@ -240,8 +321,8 @@ class _FileClock:
                     self._gap = None  # two clocks take turns, or packets were late
                     break
                 step_ns = _step(both, headers, (low, high), row, self._gap.ns)
-                if step_ns is None and 0 <= self._gap.ns + self.ahead_ns <= _LEAST_NS:
-                    step_ns = -self.ahead_ns  # the clock is as it was before it was set back
+                if step_ns is None and _is_way_back(self._gap.ns, self.ahead_ns):
+                    step_ns = -self.ahead_ns
                 if step_ns is not None:
                     both.time_ns[headers.index[row] :] -= step_ns
                     self.ahead_ns += step_ns
@@ -253,8 +334,16 @@ class _FileClock:
                     self._gap = None
                     break
             if self._gap is not None and packet + BEHIND <= next_packet:
-                self._gap = None
+                self._leave_gap()
         return both.time_ns[first:]
+
+    def _leave_gap(self) -> None:
+        """Forgets the gap, of which no packet told whether it is a step."""
+        if self._gap is not None and self._gap.ns > 0:
+            self.leaps = greatest_leaps(
+                [*self.leaps, (self._gap.packet, self._gap.ns, self.ahead_ns)]
+            )
+        self._gap = None
 
 
 def is_apart(apart_ns: IntArray) -> BoolArray:
@@ -262,6 +351,16 @@ def is_apart(apart_ns: IntArray) -> BoolArray:
     times from each one to the next.
     """
     return np.asarray((apart_ns > _LEAST_NS) | (apart_ns < -_LEAST_BACK_NS), dtype=np.bool_)
+
+
+def greatest_leaps(leaps: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Returns the greatest leaps, as in ``Edges.leaps``."""
+    return nlargest(_MOST, leaps, key=lambda leap: leap[1])
+
+
+def _is_way_back(leap_ns: int, ahead_ns: int) -> bool:
+    """Returns whether the clock is as it was before it was set back, if this leap is a step."""
+    return 0 <= leap_ns + ahead_ns <= _LEAST_NS
 
 
 _Direction = tuple[int, ...]
@@ -302,13 +401,11 @@ def _apart_ns(file: Edges, later_file: Edges) -> int | None:
     """Returns how far two files are apart if the clock of the first goes on in the other one, or
     was set between them; else None.
     """
-    clock = _FileClock([], {})
-    end_ns = int(clock.steady(file.last).time_ns[-1])
-    ahead_ns = clock.ahead_ns
-    time_ns = later_file.first.time_ns
+    clock, first = file.clock(), _first_heads(later_file.first, BEHIND)
+    end_ns, ahead_ns, time_ns = clock.latest_ns, clock.ahead_ns, first.time_ns
     dated_ns = time_ns[time_ns >= UNDATED_NS]  # a lone packet may have no time
     apart_ns = int(dated_ns[0] if len(dated_ns) else time_ns[0]) - ahead_ns - end_ns
-    steady_ns = clock.steady(later_file.first).time_ns
+    steady_ns = clock.steady(first).time_ns
     is_set = clock.ahead_ns != ahead_ns and bool(steady_ns[-1] >= end_ns)
     return abs(apart_ns) if is_set or apart_ns >= -_LEAST_BACK_NS else None
 
@@ -381,6 +478,11 @@ def _timestamp(batch: PacketBatch, row: IntArray) -> int | None:
     return None
 
 
+def _first_heads(batch: PacketBatch, count: int) -> PacketBatch:
+    """Returns the headers of the first packets, at most ``count``."""
+    return _heads(consecutive(batch, slice(0, count)), count)
+
+
 def _heads(batch: PacketBatch, count: int) -> PacketBatch:
     """Returns the headers of the last packets, at most ``count``."""
     rows = slice(max(0, len(batch) - count), len(batch))
@@ -389,6 +491,15 @@ def _heads(batch: PacketBatch, count: int) -> PacketBatch:
     data = batch.data[np.repeat(batch.offset[rows] - begin, size) + np.arange(size.sum())]
     columns = np.concatenate((np.stack((begin, size)), batch.columns[2:, rows]))
     return PacketBatch(data, columns, batch.file, 1, 0, 0)
+
+
+def _without_payload(heads: PacketBatch) -> PacketBatch:
+    """Returns only the headers of segments of TCP, and of other packets nothing."""
+    headers, size = HeaderParser(None).columns(heads), np.zeros(len(heads), np.int64)
+    size[headers.index] = headers.tcp[:, h.PAYLOAD] - heads.offset[headers.index]
+    columns = heads.columns.copy()
+    columns[1] = np.minimum(size, heads.captured)
+    return _heads(replace(heads, columns=columns), len(heads))
 
 
 def _joined(first: PacketBatch, second: PacketBatch) -> PacketBatch:

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,12 @@ from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.pipeline_info import pipeline_info
 from dcpinspect.streams import state
 from tests.builders import Conversation, Recorded, mutation, recorded
+from tests.captures import real_server
 from tests.catalogue import first_of
 from tests.spark.cuts import cut, disturbed, faulty, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.transport import test_scapy_dissection
+from tests.transport.test_clock_steps import without_timestamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -646,3 +649,105 @@ def talk(rng: random.Random) -> list[Recorded]:
     for seqno in range(1, 401):
         going.send(False, mutation(seqno, value=rng.randbytes(200)))
     return recorded(going.segments)
+
+
+# -- a clock that is set while it captures
+# --------------------------------------------------------------------------------------------------
+
+SET = {
+    "back inside": [(0.25, -5)],
+    "back at a border": [(0.5, -5)],
+    "back by more behind a border": [(0.52, -30)],
+    "back by an hour before a border": [(0.49, -3600)],
+    "back by an hour": [(0.5, -3600)],
+    "forward": [(0.5, 3600)],
+    "back and forward": [(0.25, -30), (0.87, 30)],
+    "often": [(0.2, -5), (0.5, 7200), (0.7, -3600)],
+}
+RESUME = SAMPLES / "real-server" / "resume.pcap.gz"
+
+
+def with_clock(packets: list[Recorded], steps: list[tuple[float, int]]) -> list[Recorded]:
+    for place, seconds in steps:
+        first = int(len(packets) * place)
+        later = [
+            replace(packet, time_ns=packet.time_ns + seconds * 10**9) for packet in packets[first:]
+        ]
+        packets = [*packets[:first], *later]
+    return packets
+
+
+def edges_of(packets: list[Recorded]) -> list[int]:
+    return [int(len(packets) * place) for place in (0.3, 0.5, 0.9)]
+
+
+def test_files_of_one_capture_are_as_one_where_its_clock_was_set(tmp_path: Path) -> None:
+    packets = with_clock(packets_of(RESUME), SET["back inside"])
+    expected = told(written(tmp_path / "whole.pcap", packets), cut=True)
+    files = cut(tmp_path / "ring", packets, edges_of(packets))
+    equal(told(*files, cut=True), expected)
+    ran(tmp_path / "out", tmp_path / "ring")
+    equal(stored(tmp_path / "out", cut=True), expected)
+    units = Manifest.newest(tmp_path / "out").units
+    assert [unit.unit.name.rpartition("_")[2] for unit in units] == [
+        f"{number:05}.pcap" for number in range(4)
+    ]
+    assert all(unit.first_ns >= before.last_ns for before, unit in pairwise(units))  # type: ignore[operator] # they have packets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_timestamps", [True, False])
+@pytest.mark.parametrize("name", ["resume", "durability", "replication-60-66"])
+@pytest.mark.parametrize("steps", SET.values(), ids=SET)
+def test_files_that_come_later_go_on_by_the_clock_of_those_before(
+    steps: list[tuple[float, int]], name: str, has_timestamps: bool, tmp_path: Path
+) -> None:
+    """All at once, one after the other, and one that comes last and belongs between."""
+    packets = with_clock(packets_of(RESUME if name == "resume" else real_server(name)), steps)
+    if not has_timestamps:
+        packets = [without_timestamp(packet) for packet in packets]
+    expected = told(written(tmp_path / "whole.pcap", packets), cut=True)
+    first, second, *others = cut(tmp_path / "ring", packets, edges_of(packets))
+    runs = ((first, second, *others),), ((first,), (second,), others), ((first, *others), (second,))
+    for number, captures in enumerate(runs):
+        out = tmp_path / f"out-{number}"
+        for run in captures:
+            ran(out, *run)
+        equal(stored(out, cut=True), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", first_of(range(8), 4))
+def test_nor_does_it_depend_on_how_small_the_files_are(seed: int, tmp_path: Path) -> None:
+    """They have fewer packets than it takes to see a step; some have none."""
+    rng = random.Random(seed)
+    steps = [(rng.random(), rng.choice((-7200, -30, -5, 5, 3600))) for _ in range(3)]
+    packets = with_clock(packets_of(RESUME), sorted(steps))
+    expected = told(written(tmp_path / "whole.pcap", packets), cut=True)
+    files = cut(tmp_path / "ring", packets, places(rng, len(packets), 12))
+    for file in (files[5], tmp_path / "ring"):
+        ran(tmp_path / "out", file)
+    equal(stored(tmp_path / "out", cut=True), expected)
+
+
+@pytest.mark.slow
+def test_a_file_that_grows_behind_a_step_of_the_clock_counts_once(tmp_path: Path) -> None:
+    packets = with_clock(packets_of(RESUME), [(0.4, -30), (0.8, -5)])
+    expected = told(written(tmp_path / "whole.pcap", packets), cut=True)
+    first, second = cut(tmp_path / "ring", packets, [len(packets) // 2])
+    content = second.read_bytes()
+    for size in (len(content) // 2 + 7, len(content)):
+        second.write_bytes(content[:size])
+        ran(tmp_path / "out", first, second)
+    equal(stored(tmp_path / "out", cut=True), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_clocks_are_set_in_tasks_of_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    packets = with_clock(packets_of(RESUME), SET["often"])
+    expected = told(written(tmp_path / "whole.pcap", packets), cut=True)
+    files = cut(tmp_path / "ring", packets, edges_of(packets))
+    for captures in (files[:2], files):
+        dcpinspect.spark.run(spark, captures, tmp_path / "out", redact=False)
+    equal(stored(tmp_path / "out", cut=True), expected)

@@ -139,4 +139,5 @@ def named(*names: tuple[str, int | None]) -> list[tuple[Unit, int | None]]:
     ],
 )
 def test_order(units: tuple[tuple[str, int | None], ...], order: list[str]) -> None:
-    assert [unit.name for unit in in_order(named(*units))] == order
+    begun = [(unit, None if time is None else (time, 1)) for unit, time in named(*units)]
+    assert [unit.name for unit in in_order(begun)] == order
