@@ -74,6 +74,9 @@ class StreamStory:
     item_time: IntArray
     """Time of each entry's first event, in nanoseconds since 1970; ``item_until``: its last."""
     item_until: IntArray
+    refused_row: IntArray
+    """Rows, rising, and seqnos of events that are in no entry, because they were refused."""
+    refused_seqno: Seqnos
     broken_value: str | None = None
     """Value of its request, where that is no JSON object."""
 
@@ -90,13 +93,17 @@ class StreamStory:
 
     def seqnos_of(self, rows: IntArray) -> Seqnos:
         """Returns the seqno at which to show rows: an event at its own, a marker at its first,
-        anything else at the last one before.
+        anything else at the last one before that was not refused.
         """
         start = self.stream["requested_start"]
         begin = start if start is not None else self.stream["first_seqno"] or 0
-        return self._of_rows(
+        seqnos = self._of_rows(
             rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)
         ).view(np.uint64)
+        at = np.searchsorted(self.refused_row, rows)
+        is_refused = np.isin(rows, self.refused_row)
+        seqnos[is_refused] = self.refused_seqno[at[is_refused]]
+        return seqnos
 
     def _of_rows(self, rows: IntArray, first: int, markers: IntArray, items: IntArray) -> IntArray:
         """Returns the value of the latest known row up to each of these rows; ``first`` for rows
@@ -178,7 +185,9 @@ def stories(
             continue
         own_snapshots = snapshots.view(snapshots_of.get(key, _NONE))
         own_gaps = gaps.view(gaps_of.get(key, _NONE))
-        entries_of_stream = _received(entries[order[borders[number] : borders[number + 1]]], row)
+        entries_of_stream, refused = _received(
+            entries[order[borders[number] : borders[number + 1]]], row
+        )
         stories_found.append(
             StreamStory(
                 row=streams.view(np.array([number])),
@@ -196,18 +205,21 @@ def stories(
                 item_row=entries_of_stream.row,
                 item_time=entries_of_stream.time,
                 item_until=entries_of_stream.until,
+                refused_row=refused.row,
+                refused_seqno=unbiased(refused.first),
             )
         )
     return stories_found
 
 
-def _received(entries: Items, stream: Mapping[str, Any]) -> Items:
-    """Returns the entries without refused events, if the stream's count of items is without them:
-    which of its messages a refusal is about is not always certain.
+def _received(entries: Items, stream: Mapping[str, Any]) -> tuple[Items, Items]:
+    """Returns the entries without refused events, and those of such events alone, if the stream's
+    count of items is without them: which of its messages a refusal is about is not always certain.
     """
     if not entries.refused.any() or entries.count.sum() - stream["items"] != entries.refused.sum():
-        return entries
-    return entries[entries.refused < entries.count]
+        return entries, entries[:0]
+    is_received = entries.refused < entries.count
+    return entries[is_received], entries[~is_received]
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -233,20 +245,22 @@ def _by_stream(records: Records) -> dict[tuple[int, int, int], IntArray]:
 
 def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> IntArray:
     """Returns the number of the stream that each entry belongs to: the latest one opened by then
-    that received anything; -1 for none.
+    that received anything, or, where none did, that was accepted and refused the entry; -1 for none.
     """
     stream_numbers = np.full(len(entries), -1, dtype=np.int64)
     pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
     for connection, sid in pairs:
-        streams = [
+        opened = [
             number
             for number, row in enumerate(rows)
-            if row["connection"] == connection
-            and (-1 if row["sid"] is None else row["sid"]) == sid
-            and row["items"]
+            if row["connection"] == connection and (-1 if row["sid"] is None else row["sid"]) == sid
         ]
+        taking = [number for number in opened if rows[number]["items"]]
+        streams = taking or [number for number in opened if rows[number]["answer"] == "accepted"]
         if streams:
             is_on_connection = (entries.connection == connection) & (entries.sid == sid)
+            if not taking:
+                is_on_connection &= entries.refused == entries.count
             open_rows = np.array([rows[number]["open_row"] for number in streams])
             positions = np.searchsorted(open_rows, entries.row[is_on_connection], side="right") - 1
             stream_numbers[is_on_connection] = np.where(

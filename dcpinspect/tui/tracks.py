@@ -104,8 +104,13 @@ class Tracks:
     """When it began, in nanoseconds since 1970."""
 
     def bounds(self, axis: Axis) -> tuple[int, int]:
-        """Returns the first and the last place of all streams on an axis."""
+        """Returns the first and the last place of all streams on an axis, with events that were
+        refused.
+        """
         bounds = [bound for track in self.tracks for bound in track.shapes[axis].seqno_ranges()]
+        if axis == "seqno":
+            for track in self.tracks:
+                bounds += track.story.refused_seqno.tolist()
         return min(bounds, default=0), max(bounds, default=0)
 
     def found_at(self, track: int, axis: Axis) -> set[tuple[int, Severity]]:

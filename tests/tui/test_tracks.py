@@ -8,7 +8,7 @@ from dcpinspect.output.render.event_lines import folded
 from dcpinspect.output.render.vbucket_history import VbucketHistory
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.tracks import Tracks, tracks_of
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.streams.told import capture, opened
 from tests.tui.screens import SAMPLES, read
 
@@ -42,6 +42,19 @@ def test_an_effect_has_no_place_on_an_axis() -> None:
     found = [one.event for one in told.events if one.event.severity]
     assert [(event.row, event.cause is None) for event in found] == [(31, True), (31, False)]
     assert told.found_at(0, "seqno") == {(77, "error"), (50, "error")}, "the request, the answer"
+
+
+@pytest.mark.parametrize("name", ["consumer-errors-66", "v85-consumer-errors"])
+def test_a_refused_event_is_at_its_own_seqno(name: str) -> None:
+    places = [of(real_server(name), vbucket) for vbucket in range(3)]
+    assert [told.found_at(0, "seqno") for told in places] == [
+        {(4, "error"), (2, "error")},
+        {(1, "error")},
+        {(7, "error")},
+    ]
+    assert [told.bounds("seqno") for told in places] == [(0, 5), (0, 1), (0, 7)]
+    (track,) = places[1].tracks
+    assert not len(track.story.item_row), "what was refused is no item"
 
 
 def test_a_finding_about_the_connection_has_a_sign() -> None:

@@ -83,6 +83,8 @@ def made(
         item_count=np.array([count for *_, count in items], dtype=np.int64),
         item_row=nowhere,
         item_time=nowhere,
+        refused_row=np.empty(0, np.int64),
+        refused_seqno=np.empty(0, np.uint64),
         item_until=nowhere,
     )
 
