@@ -73,6 +73,7 @@ def about(
     if finding is None:
         return text_lines
     when, whose = when_and_whose(finding)
+    others_left = f"without the other {finding.left_out:,}: " if finding.left_out else ""
     sections = [
         ("what", one_line(finding.what or finding.message)),
         (
@@ -83,7 +84,7 @@ def about(
         ),
         ("whose", whose),
         ("next", one_line(for_keys(finding.next)) if finding.next else _cause_of(finding, others)),
-        ("frames", "" if finding.evidence_rows else packets_of(finding, files)),
+        ("frames", "" if finding.evidence_rows else f"{others_left}{packets_of(finding, files)}"),
     ]
     for name, text in sections:
         if text:

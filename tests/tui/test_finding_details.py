@@ -127,3 +127,10 @@ def test_what_no_message_shows_has_its_frames() -> None:
         (one,) = (one for one in inspection.results.findings if one.rule == "server-not-reached")
         assert not len(rows_of(one))
         assert "frames frame.number in {66, 67, 80, 81," in about(one, UNICODE).plain
+
+
+def test_frames_that_are_left_out_are_counted() -> None:
+    with read(field("q06-health-probes")) as inspection:
+        (one,) = (one for one in inspection.results.findings if one.left_out)
+        assert len(one.places) + one.left_out == 300
+        assert "frames without the other 276: frame.number in {" in about(one, UNICODE).plain
