@@ -13,17 +13,19 @@ import numpy as np
 
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import SUFFIXES, Format
 from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.packet_subset import Subset
-from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.text import escape, one_line
+from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.results import rows_of
 
 PACKETS = ".pcapng"
 NAMES = (PACKETS, *SUFFIXES)
@@ -63,6 +65,14 @@ def messages(words: str, inspection: Inspection, rows: Callable[[], RowNumbers])
 
     has_packets = inspection.reading.redactor is None and _are_files(inspection)
     return Choice(words, NAMES if has_packets else tuple(SUFFIXES), write)
+
+
+def of_finding(inspection: Inspection, finding: Finding | None) -> Sequence[Choice]:
+    """Returns the choice to export the messages that show a finding; none if no message does."""
+    rows = NO_ROWS if finding is None else rows_of(finding)
+    shows = f"show{'s' * (len(rows) == 1)} this one"
+    words = f"the {counted(len(rows), 'message')} that {shows}"
+    return [messages(words, inspection, lambda: rows)] if len(rows) else ()
 
 
 def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:

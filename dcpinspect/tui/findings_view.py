@@ -15,7 +15,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.text import counted
-from dcpinspect.tui.export_choices import Choice, messages
+from dcpinspect.tui.export_choices import Choice, of_finding
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
@@ -204,12 +204,7 @@ class FindingsView(View):
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of the finding under the cursor."""
-        offered: list[Choice] = []
-        if len(rows := self.evidence):
-            shows = f"show{'s' * (len(rows) == 1)} this one"
-            words = f"the {counted(len(rows), 'message')} that {shows}"
-            offered.append(messages(words, self.host.inspection, lambda: rows))
-        return offered
+        return of_finding(self.host.inspection, self.list.shown_finding)
 
     def action_finding(self) -> None:
         """Selects the next finding about the message that the user came from."""

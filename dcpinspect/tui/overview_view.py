@@ -25,6 +25,7 @@ from dcpinspect.text import counted, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import chart, painted
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
+from dcpinspect.tui.export_choices import Choice, of_finding, of_vbucket
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.results import Results
@@ -264,6 +265,15 @@ class OverviewView(View):
             finding = self.findings.shown_finding
             return None if finding is None else min(finding.vbuckets, default=None)
         return self.map.vbucket if self._here is self.map else None
+
+    def exports(self) -> Sequence[Choice]:
+        """Returns the choice to export the messages of what is under the cursor."""
+        inspection, number = self.host.inspection, self.vbucket_here
+        if self._here is self.findings:
+            return of_finding(inspection, self.findings.shown_finding)
+        if number is None or number not in self.map.cells.by_number:
+            return ()
+        return (of_vbucket(inspection, number),)
 
     def action_finding(self) -> None:
         """Goes to the finding under the cursor, or to the worst about the vbucket under it."""

@@ -16,6 +16,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.export_choices import PACKETS, Choice, Tell, export, messages, report
+from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled, show, until
 
@@ -165,10 +166,20 @@ def test_marked_shown_or_all_messages_go_to_the_file_that_is_named(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_messages_that_show_a_finding_are_exported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("keys", "finding_list"),
+    [
+        (("4", "n"), lambda app: app.navigation.findings.list),
+        (("0", "n"), lambda app: app.navigation.overview.findings),
+    ],
+    ids=["findings", "overview"],
+)
+def test_the_messages_that_show_a_finding_are_exported(
+    keys: tuple[str, ...], finding_list: Callable[[InspectApp], FindingList], tmp_path: Path
+) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "n")
-        finding = app.navigation.findings.list.shown_finding
+        await press(app, pilot, *keys)
+        finding = finding_list(app).shown_finding
         assert finding is not None
         assert rows(await saved(app, pilot, tmp_path / "b.ndjson")) == sorted(
             {place.row for place in finding.places}
@@ -178,7 +189,11 @@ def test_the_messages_that_show_a_finding_are_exported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", [("2", "n"), ("2", "n", "enter")], ids=["vbuckets", "timeline"])
+@pytest.mark.parametrize(
+    "keys",
+    [("2", "n"), ("2", "n", "enter"), ("0", "tab", "n")],
+    ids=["vbuckets", "timeline", "overview"],
+)
 def test_the_messages_of_the_vbucket_under_the_cursor_are_exported(
     keys: tuple[str, ...], tmp_path: Path
 ) -> None:
