@@ -45,6 +45,7 @@ RULES = rules(
         causes: {PREPARES}
         cost: vbucket, has a snapshot that is not acknowledged, have snapshots that are not
             acknowledged
+        fields: snapshot_type, by_seqno for {PREPARES}
     ack-early snapshot note consumer
         fires: a snapshot is acknowledged before its last message
         unless: less than one round trip, because the two directions cannot be compared that closely

@@ -44,6 +44,7 @@ RULES = rules(
         next: operators have nothing to do, but the server does not know the connection's id; a
             client has to send a JSON object with the agent as member a and the id as member i
         reports: JDCP-248
+        fields: key
     capture-hole capture note capture
         fires: bytes of a connection were not captured
         unless: bytes that the snapshot length cut off

@@ -51,6 +51,7 @@ RULES = rules(
         causes: {CLIENTS} {SERVERS}
         whose: client for {CLIENTS}, server for {SERVERS}
         cost: connection, could not open DCP, could not open DCP
+        fields: status
     open-twice session warning client
         fires: a connection that is open for DCP is opened again
         unless: a failed first open; after a hole

@@ -10,7 +10,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about
 from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.damage import Talk
 from tests.tls.damage import save
 from tests.tls.invented import Invented
@@ -207,6 +207,29 @@ def test_a_refused_request_opens_at_what_its_status_is_about() -> None:
         ]
 
     play("tour.pcapng", scene)
+
+
+@pytest.mark.parametrize(
+    ("capture", "rule", "name"),
+    [
+        (field("p01-bucket-missing-loop"), "bucket-refused", "status"),
+        (field("p02-select-bucket-one-node"), "bucket-refused", "status"),
+        (field("p03-no-bucket-selected"), "bucket-refused", "status"),
+        (field("r04-hello-key-not-json"), "hello-key-not-json", "key"),
+        (real_server("6.0.5-dcp1"), "ack-missing", "snapshot_type"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else value,
+)
+def test_a_finding_opens_at_the_field_of_its_rule(capture: Path, rule: str, name: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        findings = app.inspection.results.findings
+        app.navigation.findings.list.select([one.rule for one in findings].index(rule))
+        await press(app, pilot, "enter")
+        assert app.packets.field is not None
+        assert app.packets.field.name == name
+
+    play(capture, scene)
 
 
 def test_the_title_counts_findings_below_without_their_effects() -> None:
