@@ -45,10 +45,10 @@ from dcpinspect.tables.messages import MessageBatch
 RULES = rules(
     """
     consumer-refused stream error unknown
-        fires: a consumer answers a message of a stream with an error; the finding includes the
-            close of the connection if it follows. A fault for which a message is refused is an
-            error, too. Whose it is, is unknown where bytes before it
-            were not captured, because they may show a fault of the message
+        fires: a message of a stream is answered with an error; the finding includes the close of
+            the connection if it follows. A fault for which a message is refused is an error, too.
+            Whose it is, is unknown where bytes before it were not captured, because they may show a
+            fault of the message
         unless: statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND,
             OPAQUE_NO_MATCH; without v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to
             a commit or abort), but for a fault; KEY_ENOENT to a stream end; ENOMEM to a cache
