@@ -176,9 +176,11 @@ def time_since(step_ns: int, time_ns: int) -> str:
 
 
 def end_of(scale: Scale, length_ns: int) -> str:
-    """Writes the end of an axis of time: in the unit of its ticks, to the millisecond in seconds."""
-    text = labels(scale)(length_ns)
-    return max(f"{length_ns / 1e9:.3f} s", text, key=len) if text.endswith(" s") else text
+    """Writes the end of an axis of time: in the unit of its ticks; in seconds to the millisecond,
+    and with three digits that count.
+    """
+    text, digits = labels(scale)(length_ns), max(3, min(9, 12 - len(str(length_ns))))
+    return max(f"{length_ns / 1e9:.{digits}f} s", text, key=len) if text.endswith(" s") else text
 
 
 def request_text(story: StreamStory) -> str:

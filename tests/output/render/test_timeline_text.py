@@ -104,6 +104,19 @@ def test_long_times_are_in_minutes_hours_and_days_at_round_times() -> None:
         assert end_of(scale, length_ns) == end
 
 
+@pytest.mark.parametrize(
+    ("length_ns", "end"),
+    [
+        (3_312_000, "0.00331 s"),
+        (14_600_000, "0.0146 s"),
+        (930_000_000, "0.930 s"),
+        (66 * 10**9, "66.000 s"),
+    ],
+)
+def test_the_end_of_an_axis_has_three_digits_that_count(length_ns: int, end: str) -> None:
+    assert end_of(Scale.filling(0, length_ns, 40, is_time=True), length_ns) == end
+
+
 def test_no_line_ends_in_blanks() -> None:
     streams = told(*twice())
     for width in (60, None):

@@ -113,7 +113,7 @@ def test_the_axis_of_a_chart_ends_where_the_capture_ends() -> None:
         for kind in ("tick", "tick end", "level end")
     }
     assert last_ns - first_ns < charts.used * charts.span_ns
-    assert ticks["tick end"] == [f"{(last_ns - first_ns) / 1e9:.3f} s"]
+    assert ticks["tick end"] == [f"{(last_ns - first_ns) / 1e9:.4f} s"]
     assert ticks["tick"] == [f"{at / 1000:.3f} s" for at in range(0, 14, 2)], "times are round"
     assert ticks["level end"] == ["0", "20", "38"], "and so are amounts, below the greatest"
 
