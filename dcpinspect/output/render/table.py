@@ -293,9 +293,10 @@ def _texts(column: Any, safe: Safe, name: str) -> Any:
         return pa.array([_signs(counts or ()) for counts in column.to_pylist()], pa.string())
     if pa.types.is_string(column.type) and _is_plain(column):
         return pc.fill_null(column, "")
-    return pa.array(
-        ["" if value is None else _text(value, safe) for value in column.to_pylist()], pa.string()
-    )
+    texts = ["" if value is None else _text(value, safe) for value in column.to_pylist()]
+    if name == "connections" and pa.types.is_list(column.type):  # it looks like their count
+        texts = [text and f"con {text}" for text in texts]
+    return pa.array(texts, pa.string())
 
 
 def _signs(counts: Iterable[tuple[str, int]]) -> str:

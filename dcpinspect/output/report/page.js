@@ -13,8 +13,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const isNumber = rows.every((row) => !text(row, column) || number.test(text(row, column)));
-      const key = (row) => (isNumber ? parseFloat(text(row, column).replaceAll(",", "") || "-1") : text(row, column));
-      const order = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0);
+      const key = (row) => parseFloat(text(row, column).replaceAll(",", "") || "-1");
+      const order = (a, b) => (isNumber ? key(a) - key(b) : text(a, column).localeCompare(text(b, column), "en", { numeric: true }));
       table.append(...rows.sort((a, b) => (down ? order(b, a) : order(a, b))));
     });
   });

@@ -263,22 +263,17 @@ def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
 
 
 def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
-    for title, records, link in (
-        ("vbuckets", contents.vbuckets, "vb"),
-        ("rollbacks", contents.rollbacks, "vb"),
-        ("connections", contents.connections, ""),
+    for title, records in (
+        ("vbuckets", contents.vbuckets),
+        ("rollbacks", contents.rollbacks),
+        ("connections", contents.connections),
     ):
         first_rows = records.head(contents.limits.rows)
         if len(first_rows):
-            links = {}
-            if link:
-                links = {
-                    row: f"#vb-{number}"
-                    for row, number in enumerate(first_rows.values("vbucket"))
-                    if number in linked
-                }
-            # connections say their file for all tables
-            names = read_columns(first_rows, title, is_of_one_file=title != "connections")
+            is_of_vbuckets = title != "connections"  # which say their file for all tables
+            numbers = first_rows.values("vbucket") if is_of_vbuckets else ()
+            links = {row: f"#vb-{number}" for row, number in enumerate(numbers) if number in linked}
+            names = read_columns(first_rows, title, is_of_one_file=is_of_vbuckets)
             table = with_frames(first_rows.arrow(names), contents.source)
             yield _table(title, table, links)
     heading, *rows = direction_cells(contents.coverage)

@@ -424,15 +424,7 @@ def _timeline(source: Source, vbucket: int, limits: Limits) -> Timeline:
         vbucket,
         latest,
         [
-            ", ".join(
-                filter(
-                    None,
-                    [
-                        f"{name(story, is_with_sid=several)} on connection {number}",
-                        clients.get(number),
-                    ],
-                )
-            )
+            f"{name(story, is_with_sid=several)} on connection {number}, {clients[number]}"
             for story in latest
             for number in (story.stream["connection"],)
         ],

@@ -24,7 +24,7 @@ from dcpinspect.output.render.lanes import Scale, events_legend
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.shape import Shape, by_seqno, sums
 from dcpinspect.output.render.timeline_text import end_of, labels
-from dcpinspect.output.render.verdict import LETTERS, Standing, paint_of, worst_severity
+from dcpinspect.output.render.verdict import ENDED, LETTERS, Standing, paint_of, worst_severity
 from dcpinspect.output.report.report_contents import Timeline
 from dcpinspect.output.statistics import Charts, CommandRate
 from dcpinspect.streams import words as w
@@ -106,32 +106,43 @@ _SIGN = {64: 0.75, 32: 0.45}
 _COLUMNS = words_of("client vbucket connections verdict before_end rollbacks findings last_seqno")
 
 
-def _paint(row: Mapping[str, Any], standing: Standing) -> str:
-    severity = worst_severity(row)
-    return paint_of(standing.state(row)) if severity is None else f"severity-{severity}"
+def _mark(row: Mapping[str, Any], standing: Standing) -> tuple[str, str]:
+    """Returns colour and sign of a vbucket on the maps."""
+    severity, state = worst_severity(row), standing.state(row)
+    if severity is not None:
+        return f"severity-{severity}", GLYPHS[severity]
+    return paint_of(state), LETTERS.get(state, "")
 
 
 def map_legend(vbuckets: Records, standing: Standing) -> list[tuple[str, str, str]]:
-    """Returns class, sign and meaning of each kind of cell on the maps, with how many there are."""
+    """Returns class, sign and meaning of each mark on the maps, the worst first, with how many
+    there are.
+    """
+    marks: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     rows = vbuckets.row_dicts(*_COLUMNS)
-    levels = Counter(filter(None, map(worst_severity, rows)))
-    verdicts = Counter(
-        (LETTERS.get(standing.state(row)), standing.words(row), _paint(row, standing))
-        for row in rows
-        if worst_severity(row) is None
-    )
+    for row in sorted(rows, key=lambda row: SEVERITIES.index(worst_severity(row) or "note")):
+        paint, sign = _mark(row, standing)
+        marks.setdefault((PAINTS[paint].light, sign), []).append(row)
     return [
-        (
-            f"fill-severity-{level}",
-            GLYPHS[level],
-            f"{levels[level]:,} with {'an error' if level == 'error' else 'a warning'}",
-        )
-        for level in SEVERITIES
-        if levels[level]
-    ] + [
-        (f"fill-{paint}", letter or "", f"{count:,} {words}")
-        for (letter, words, paint), count in verdicts.items()
+        (f"fill-{_mark(marked[0], standing)[0]}", sign, _meaning(marked, standing))
+        for (_, sign), marked in marks.items()
     ]
+
+
+def _meaning(rows: Sequence[Mapping[str, Any]], standing: Standing) -> str:
+    """Returns what one mark says of these rows, each a vbucket of a client."""
+    words = Counter(
+        {"error": "with an error", "warning": "with a warning"}.get(worst_severity(row) or "")
+        or standing.words(row)
+        for row in rows
+    )
+    has_reasons = len(words) > 1 and all(text.startswith(ENDED) for text in words)
+    begin, cut = (f"{len(rows):,} {ENDED}", len(ENDED)) if has_reasons else ("", 0)
+    meaning = begin + ", ".join(f"{count:,} {text[cut:]}" for text, count in words.items())
+    vbuckets, clients = ({row[name] for row in rows} for name in ("vbucket", "client"))
+    if len(vbuckets) == len(rows):
+        return meaning
+    return f"{meaning} ({counted(len(vbuckets), 'vbucket')} of {counted(len(clients), 'client')})"
 
 
 def vbucket_map(
@@ -163,28 +174,17 @@ def vbucket_map(
             _add(svg, "text", f"+{column}", x=x, y=cells_top - 5, class_="tick middle")
     for cell_number, row in enumerate(rows):
         vbucket = row["vbucket"]
-        words = standing.words(row)
-        findings = row["findings"] or {}
-        last = row["last_seqno"]
-        severity, paint = worst_severity(row), _paint(row, standing)
+        words, last = standing.words(row), row["last_seqno"]
+        paint, sign = _mark(row, standing)
         x, y = cells_left + cell_number % across * size, cells_top + cell_number // across * high
         parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
-        trouble = ", ".join(
-            f"{count} {severity}{'' if count == 1 else 's'}"
-            for severity, count in findings.items()
-            if count
-        )
         texts = [
             f"vb {vbucket}: {words}",
             "nothing received" if last is None else f"last seqno {last}",
-            trouble,
+            *(counted(count, level) for level, count in (row["findings"] or {}).items() if count),
         ]
-        title = ", ".join(filter(None, texts))
-        _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", title)
-        middle, sign = (
-            x + size / 2,
-            GLYPHS[severity] if severity else LETTERS.get(standing.state(row)),
-        )
+        _box(parent, (x, y), (size - 1, high - 1), f"fill-{paint}", ", ".join(texts))
+        middle = x + size / 2
         if across == 8:
             texts = [
                 " ".join(filter(None, [sign, f"{vbucket} {verdict}"]))

@@ -16,6 +16,7 @@ from dcpinspect.output.render.record_lines import (
     FIRST,
     SENTENCES,
     hidden_columns,
+    named_values,
     read_columns,
 )
 from dcpinspect.output.render.table import table_texts
@@ -42,6 +43,8 @@ _WIDE = 400
 """Greatest number of characters of a line's text."""
 _FACTS = 32
 """Greatest number of texts of a fact."""
+_OF_ROW = ("connection", "vbucket")
+"""Columns that name a row."""
 _TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
@@ -126,7 +129,7 @@ def _table(title: str, records: Records, contents: Contents) -> list[str]:
     # connections say their file for all tables
     columns = read_columns(records, title, is_of_one_file=title != "connections")
     table = with_frames(records.head(_ROWS).arrow(columns), contents.source)
-    hidden = {*hidden_columns(table, FIRST[title], _ROW)}.difference(SENTENCES)
+    hidden = [name for name in hidden_columns(table, FIRST[title], _ROW) if name not in SENTENCES]
     names = [name for name in table.schema.names if name not in hidden]
     texts = table_texts(table.select(names))
     table_lines = [
@@ -137,9 +140,14 @@ def _table(title: str, records: Records, contents: Contents) -> list[str]:
     ]
     table_lines += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
     more = len(contents.source.by_name[title]) - _ROWS
-    if len(names) < len(table.schema.names):
-        without = [name for name in table.schema.names if name in hidden]
-        table_lines += ["", f"Columns without room: {plain(', '.join(without))}."]
+    places = named_values(table.select([name for name in _OF_ROW if name in names]))
+    more_values = named_values(table.select(hidden))
+    more_lines = [
+        f"- {', '.join(place)}: {plain(' · '.join(values))}"
+        for place, values in zip(places, more_values, strict=False)
+        if values
+    ]
+    table_lines += ["", *more_lines] if more_lines else []
     return [*table_lines, "", *([f"{more:,} more {title}", ""] if more > 0 else [])]
 
 

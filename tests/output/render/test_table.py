@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable
+from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable, cell_texts
 
 
 def lines(table: Any, *, width: int | None = None) -> list[str]:
@@ -32,6 +32,13 @@ def test_every_kind_of_value_has_a_text() -> None:
         {"l": [["a", None]], "s": [{"x": 1, "y": None}], "b": [True], "raw": [b"\xff"], "f": [0.5]}
     )
     assert lines(table)[1] == "a,   x=1 y=  true  0xff  0.5"
+
+
+def test_connections_are_numbered_and_not_counted() -> None:
+    numbers = pa.array([[1], [1, 12], []], pa.list_(pa.int64()))
+    assert cell_texts(numbers, "connections") == ["con 1", "con 1, 12", ""]
+    assert cell_texts(numbers, "rows") == ["1", "1, 12", ""]
+    assert cell_texts(pa.array([3]), "connections") == ["3"], "as info counts them"
 
 
 def test_nothing_from_a_value_or_a_name_steers_the_terminal() -> None:

@@ -121,6 +121,13 @@ def test_numbers_stand_on_the_right_amounts_have_separators_and_zeros_stand_back
     assert not re.search(r"<td[^>]*>\d{4,}</td>", connections)
 
 
+def test_the_connection_of_a_vbucket_does_not_look_like_a_count() -> None:
+    text = page(gathered(SAMPLES / "tour.pcapng"))
+    vbuckets = text.partition('id="table-vbuckets"')[2].partition("</table>")[0]
+    assert '<th scope="col">connections</th>' in vbuckets
+    assert "<td>con 3</td>" in vbuckets
+
+
 @pytest.mark.parametrize("sample", ["rollback.pcap", "orphans.pcap", "capture-loss.pcap"])
 def test_links_lead_to_places_of_the_page_and_nowhere_else(sample: str) -> None:
     text = page(gathered(SAMPLES / sample))
@@ -181,7 +188,9 @@ def test_messages_have_the_severity_of_the_worst_finding_that_they_show(
 
 
 def test_the_page_says_whether_it_is_redacted() -> None:
-    assert "<b>not redacted</b>" in page(gathered(SAMPLES / "rollback.pcap"))
+    told = page(gathered(SAMPLES / "rollback.pcap"))
+    assert "<b>not redacted</b>: this page has keys and values of the capture</p>" in told
+    assert "<b>not redacted</b></p>" in page(gathered(field("q04-istio-mtls-on-11210")))
 
 
 def test_headings_are_as_in_the_navigation() -> None:

@@ -17,6 +17,7 @@ from dcpinspect.output.render.verdict import Standing
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.page import page
 from dcpinspect.output.statistics import Charts
+from dcpinspect.streams.table_columns import VBUCKETS
 from dcpinspect.tables.record_tables import Records
 from tests.captures import field, real_server
 from tests.output.report.gathered import gathered
@@ -401,6 +402,31 @@ def test_a_vbucket_that_its_client_did_not_ask_to_end_says_why_on_the_map() -> N
     client = contents.vbuckets.values("client")[0]
     drawn = report_pictures.vbucket_map(contents.vbuckets, client, frozenset(), standing)
     assert {box.get("class") for box in drawn.iter("rect")} == {"fill-kind-end"}
+
+
+def test_a_sign_of_a_map_has_one_entry_with_its_reasons_and_cells_say_theirs() -> None:
+    contents = gathered(real_server("6.0.5-dcp1"))
+    standing = Standing(contents.source.by_name)
+    legend = report_pictures.map_legend(contents.vbuckets, standing)
+    assert [(sign, words) for _, sign, words in legend] == [
+        ("!", "5 with a warning"),
+        ("E", "5 ended: 2 connection-closed, 3 state-changed"),
+    ]
+    client = contents.vbuckets.values("client")[0]
+    drawn = report_pictures.vbucket_map(contents.vbuckets, client, frozenset(), standing)
+    ended = [box for box in drawn.iter("rect") if box.get("class") == "fill-kind-end"]
+    titles = [box.findtext("title") or "" for box in ended]
+    assert sum(": ended: connection-closed, " in title for title in titles) == 2
+    assert sum(": ended: state-changed, " in title for title in titles) == 3
+
+
+def test_verdicts_that_look_alike_on_the_map_have_one_entry() -> None:
+    rows = [
+        {"client": "a", "vbucket": number, "connections": [1], "verdict": verdict, "rollbacks": 0}
+        for number, verdict in enumerate(["ended", "unknown-capture"])
+    ]
+    legend = report_pictures.map_legend(Records.of_rows(VBUCKETS, rows), Standing({}))
+    assert legend == [("fill-verdict-ended", "", "1 ended, 1 unknown-capture")]
 
 
 def test_a_small_map_says_what_its_legend_counts() -> None:

@@ -90,10 +90,22 @@ def test_vbuckets_and_connections_with_errors_do_not_look_healthy() -> None:
     [faulty] = [line for line in text.splitlines() if line.startswith("| 5 | 10.11.0.1:50004 ")]
     assert "| closed | ✖ 1 · 2 | server |" in faulty
     told = gathered(real_server("6.0.5-dcp1"))
-    assert "\n5 with a warning; 2 ended: connection-closed; 3 ended: state-changed.\n" in markdown(
-        told
-    )
+    assert "\n5 with a warning; 5 ended: 2 connection-closed, 3 state-changed.\n" in markdown(told)
     assert len(told.vbuckets) == 10, "each is counted once"
+
+
+def test_vbuckets_that_several_clients_have_are_counted_for_each_and_once() -> None:
+    text = markdown(gathered(real_server("durability")))
+    assert "\n- vbuckets: 2: 0–1\n" in text
+    assert "\n## Vbuckets\n\n8 ended (2 vbuckets of 4 clients).\n" in text
+
+
+def test_what_has_no_room_in_a_row_stands_below_the_table() -> None:
+    text = markdown(gathered(SAMPLES / "orphans.pcap"))
+    rows = text.partition("## Rollbacks\n\n")[2].partition("\n## ")[0]
+    assert "failover" not in rows.splitlines()[0]
+    log = "uuid=0x7e57000000000210 seqno=50, uuid=0x7e57000000000060 seqno=0"
+    assert rows.endswith(f" |\n\n- connection 1, vbucket 48: {plain(f'failover_log {log}')}\n")
 
 
 def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
