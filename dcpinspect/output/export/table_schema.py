@@ -303,7 +303,7 @@ def table_schema(table: RecordTable) -> dict[str, Any]:
     properties["file"] = {**_TEXT, "description": f"{FILE.doc}, where several are read"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"A record of the {table.name}s, as dcpinspect exports it",
+        "title": f"A record of the kind {table.name}, as dcpinspect exports it",
         "type": "object",
         "properties": properties,
         "required": ["schema", *(column.name for column in table.columns)],

@@ -337,6 +337,7 @@ word of dcpinspect
         to-latest sets its end
     operator: who runs servers and clients; what to do next is said first for them, then for the
         client's author
+    rows with copies: all rows, of which those of a copy are not counted as messages
     copy: a connection that shows the conversation of another one, which counts in its place
     leg: one of the two connections of a conversation through a proxy
     hole: a range of bytes of a connection that is not in the capture; the receiver may have had

@@ -292,6 +292,7 @@ def test_a_rule_in_words() -> None:
     [
         ("conversations", "conversation: word of dcpinspect"),
         ("ended silent", "ended silent: word of dcpinspect"),
+        ("rows with copies", "rows with copies: word of dcpinspect"),
         ("NMVB", "not_my_vbucket: status 0x0007"),
         ("dedup", "deduplicated: cause of a gap"),
         ("HSN", "high seqno: word of DCP"),
