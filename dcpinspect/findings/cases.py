@@ -26,6 +26,7 @@ _VALUE = re.compile(
     r"""\d[\d.,]* (?:ms|s|min|h|days)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d"""
 )
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
+_COLLECTIONS = re.compile(r"\bcollection(?= 0x[0-9a-f]+, 0x)")
 _LENGTH = re.compile(r"\d (?:ms|s|min|h|days)\b")
 _NUMBER = re.compile(r"\d+|\d{1,3}(,\d{3})+")
 _NOUNS = re.compile(r" [a-z]+s\b")
@@ -290,7 +291,8 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
             )
         return ", ".join(distinct) if 0 < len(distinct) <= FEW else "several"
 
-    return _VALUE.sub(named, first)
+    text = _COLLECTIONS.sub("collections", _VALUE.sub(named, first))
+    return text.replace("collection several", "several collections")
 
 
 def _length(text: str) -> tuple[float, str, str] | None:

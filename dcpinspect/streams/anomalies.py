@@ -201,7 +201,7 @@ COMMIT_WITHOUT_PREPARE = _anomaly(
 )
 OUTSIDE_FILTER = _anomaly(
     "collection-outside-filter",
-    "{0.collection} was not requested",
+    "nobody requested {0.collection}",
     seqnos="by_seqno",
     against="request",
 )

@@ -98,6 +98,10 @@ def test_values_that_differ_are_listed_as_people_do() -> None:
     assert in_common([f"idle {span}" for span in spans], None) == "idle 1.5–52.5 s"
     assert in_common([f"idle {span}" for span in (*spans, "3 min")], None) == "idle 1.5 s to 3 min"
     assert in_common([f"key k{name}10" for name in "abcd"], None) == "key several"
+    several_ids = [f"collection 0x{number}, which ended" for number in range(8, 12)]
+    assert in_common(several_ids[:1], None) == "collection 0x8, which ended"
+    assert in_common(several_ids[:2], None) == "collections 0x8, 0x9, which ended"
+    assert in_common(several_ids, None) == "several collections, which ended"
 
 
 def test_numbers_that_count_something_are_added_up() -> None:

@@ -419,8 +419,8 @@ def test_a_collection_is_named_as_its_own_connection_was_told() -> None:
             one.message for one in findings(other, talk) if one.rule == "collection-outside-filter"
         ]
     assert found == [
-        "collection produce.fruit (0x20) was not requested",
-        "collection 0x20 was not requested",
+        "nobody requested collection produce.fruit (0x20)",
+        "nobody requested collection 0x20",
     ]
 
 
@@ -433,7 +433,7 @@ def test_a_collection_that_the_request_does_not_name() -> None:
     (found,) = [one for one in findings(talk) if one.severity != "note"]
     assert (found.rule, found.message, found.count) == (
         "collection-outside-filter",
-        "collection 0x20 was not requested",
+        "nobody requested collection 0x20",
         1,
     )
 
