@@ -112,9 +112,11 @@ class Choosing:
 
         from dcpinspect.output.finding_marks import bearing
         from dcpinspect.streams.records import GREATEST
+        from dcpinspect.streams.verdicts import are_never_open
 
         ends = np.where(streams.finished.row > 0, streams.finished.row, GREATEST)
         lives = np.column_stack((streams.connection, streams.vbucket, streams.opened.row, ends))
+        lives = lives[~are_never_open(streams)]
         return replace(self, of_client=of_client, carrying=carrying, bearing=bearing(lambda: lives))
 
     def within(self, reading: Reading) -> Choosing:
@@ -201,7 +203,7 @@ class FindingConditions(Choices):
     title = "Only some"
     words = """
     --vbucket LIST: Only findings about these vbuckets, as in 1,5-9, and errors and warnings about
-        connections that carry them.
+        connections while they carry them.
     --connection LIST: Only findings about these connections, as in 1,3-4.
     --client TEXT: Only findings about clients with this in their address or DCP name.
     -n --limit N: Stop after N findings. The worst come first.

@@ -14,6 +14,7 @@ from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading.store.store import Store
+from dcpinspect.streams.words import NEVER_OPEN
 from dcpinspect.tables.record_tables import Records
 
 Bearing = Callable[[Finding], Collection[int]]
@@ -21,15 +22,21 @@ Bearing = Callable[[Finding], Collection[int]]
 
 
 def lives(streams: Records) -> IntArray:
-    """Returns connection, vbucket, first row and last row of each stream in the table of streams."""
-    rows = streams.rows("connection", "vbucket", "open_row", "end_row")
-    ends = [(*ids, begun or 0, end or sys.maxsize) for *ids, begun, end in rows]
+    """Returns connection, vbucket, first row and last row of each stream in the table of streams
+    that was ever open.
+    """
+    rows = streams.rows("connection", "vbucket", "open_row", "end_row", "verdict")
+    ends = [
+        (*ids, begun or 0, end or sys.maxsize)
+        for *ids, begun, end, verdict in rows
+        if verdict not in NEVER_OPEN
+    ]
     return np.array(ends, np.int64).reshape(-1, 4)
 
 
 def bearing(stream_lives: Callable[[], IntArray], connection: int | None = None) -> Bearing:
     """Returns what finds the vbuckets whose events tell a case: those that it names, and of an error
-    or a warning that names none, those of streams that were not over on its connections.
+    or a warning that names none, those of streams that were open on its connections when it began.
     ``stream_lives``: returns what ``lives`` does. ``connection``: only cases on it have any.
     """
     open_on = cache(lambda: _open_on(stream_lives()))
@@ -50,10 +57,10 @@ def bearers_of(findings: Sequence[Finding], bear: Bearing) -> list[Collection[in
 
 
 def _open_on(stream_lives: IntArray) -> Callable[[Finding], set[int]]:
-    """Returns what finds the vbuckets whose newest stream, on a connection of a case, was not over
-    when that case began, as ``event_lines`` finds it for one vbucket.
+    """Returns what finds the vbuckets of which a stream, on a connection of a case, was open when
+    that case began, as ``event_lines`` finds it for one vbucket.
     """
-    by_age = stream_lives[np.lexsort(stream_lives.T[::-1])]
+    by_connection = stream_lives[np.argsort(stream_lives[:, 0], kind="stable")]
 
     def vbuckets_of(case: Finding) -> set[int]:
         began = _began_with(case)
@@ -63,13 +70,10 @@ def _open_on(stream_lives: IntArray) -> Callable[[Finding], set[int]]:
             if not row:
                 continue  # a packet before all messages
             low, high = np.searchsorted(
-                by_age[:, 0], [message_place.connection, message_place.connection + 1]
+                by_connection[:, 0], [message_place.connection, message_place.connection + 1]
             )
-            _, vbucket, begun, over = by_age[low:high].T
-            first = np.flatnonzero(np.diff(vbucket, prepend=-1))
-            if len(first):
-                newest = first + np.maximum(np.add.reduceat(begun <= row, first) - 1, 0)
-                open_vbuckets |= set(vbucket[first][over[newest] >= row].tolist())
+            _, vbucket, begun, over = by_connection[low:high].T
+            open_vbuckets.update(vbucket[(begun <= row) & (row <= over)].tolist())
         return open_vbuckets
 
     return vbuckets_of

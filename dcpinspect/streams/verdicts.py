@@ -98,6 +98,12 @@ def are_unopened(streams: Streams) -> BoolArray:
     return mask
 
 
+def are_never_open(streams: Streams) -> BoolArray:
+    """Returns a mask of requests that opened no stream, and of what ``are_unopened`` has."""
+    mask: BoolArray = np.isin(streams.answer, (w.A_REFUSED, w.A_ROLLBACK))
+    return mask | are_unopened(streams)
+
+
 def are_granted(streams: Streams) -> BoolArray:
     """Returns a mask of streams that the server granted: it said so, or sent something on them."""
     mask: BoolArray = (

@@ -16,6 +16,8 @@ STREAM_VERDICTS = words_of(
     "starved-by-flow-control stalled behind backfilling advancing caught-up silent"
 )
 """In order of precedence: the first verdict that holds counts."""
+NEVER_OPEN = ("never-opened", "refused", "rolled-back")
+"""Verdicts of requests that opened no stream."""
 
 END_REASONS = words_of(
     "ok closed state-changed disconnected too-slow backfill-failed rollback filter-empty "

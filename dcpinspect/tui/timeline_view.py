@@ -306,12 +306,17 @@ class TimelineView(View):
         self.fit()
 
     def action_finding(self) -> None:
-        """Goes to the finding under the cursor, or to the worst one about the vbucket."""
+        """Goes to the finding under the cursor, or to the worst one about the vbucket. Where the
+        message shows a worse one that is told elsewhere, it is that, as in Packets.
+        """
         event = self.events.event
         if event is None or event.finding is None:
             super().action_finding()
-        else:
-            self.host.to_finding(event.finding, vbucket=self.lanes.content.vbucket)
+            return
+        told_here = {told.finding for told in self.lanes.content.events if told.row == event.row}
+        shown = self.host.inspection.results.marked.finding_numbers(event.row)[:1]
+        worst = event.finding if told_here.issuperset(shown) else shown[0]
+        self.host.to_finding(worst, vbucket=self.lanes.content.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of the vbucket, or to the one before."""

@@ -11,6 +11,7 @@ from textual.app import App
 
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.verdict import (
+    AFTER,
     EARLY,
     ENDED,
     LETTERS,
@@ -30,7 +31,6 @@ FEW, FEWEST = 64, 16
 which it shows these alone, in words, as it shows few that are far apart.
 """
 
-AFTER = " after a rollback"
 STATES = (*VBUCKET_VERDICTS[:7], "lost-something", EARLY, *VBUCKET_VERDICTS[7:])
 """Verdicts as ``stood`` tells them, the worst first."""
 

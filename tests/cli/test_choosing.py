@@ -65,16 +65,18 @@ def test_of_a_vbucket_is_what_stopped_its_connection(
     assert [one["rule"] for one in found(capsys, path, "--vbucket", "0")] == ["noop-unanswered"]
 
 
-@pytest.mark.parametrize(("vbucket", "is_borne"), [("1", True), ("2", False)])
-def test_what_its_connection_bears_after_the_end_is_nothing_to_a_vbucket(
+@pytest.mark.parametrize(("vbucket", "is_borne"), [("1", True), ("2", False), ("9", False)])
+def test_what_its_connection_bears_is_nothing_to_a_vbucket_that_is_not_open_then(
     vbucket: str, is_borne: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As ``timeline`` tells it: the stream of 2 ended before the clash, that of 1 did not."""
+    """As ``timeline`` tells it: the stream of 2 ended before the clash, that of 1 did not, and 9
+    was refused.
+    """
     path = str(real_server("6.0.5-dcp1"))
     rules = [one["rule"] for one in found(capsys, path, "--vbucket", vbucket)]
     assert ("name-clash" in rules) is is_borne
     main(["timeline", path, "--vbucket", vbucket])
-    assert ("about its connection" in capsys.readouterr().out) is is_borne
+    assert ("about its connection;" in capsys.readouterr().out) is is_borne
 
 
 @pytest.mark.parametrize(

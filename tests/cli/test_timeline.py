@@ -170,10 +170,20 @@ def test_what_explains_others_stands_before_them(capsys: pytest.CaptureFixture[s
     assert (loop, told[loop][:4], len(others)) == (first - 1, told[first][:4], 3)
 
 
+def test_what_its_connection_bears_is_of_the_stream_that_was_open_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And not of the request beside it, which was refused."""
+    lines = shown(capsys, str(real_server("6.0.5-dcp1")), "--vbucket", "0").splitlines()
+    (clash,) = (line for line in lines if "! name-clash" in line)
+    (duplicate,) = (line for line in lines if "! duplicate-stream-request" in line)
+    assert (clash.split()[3], duplicate.split()[3]) == ("#1", "#2")
+
+
 def test_an_effect_that_is_not_below_its_cause_names_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = shown(capsys, str(real_server("name-clash-dup")), "--vbucket", "2000").splitlines()
+    lines = shown(capsys, str(real_server("name-clash-dup")), "--vbucket", "0").splitlines()
     (effect,) = (line for line in lines if "silent-connection" in line)
     (cause,) = (line for line in lines if "! name-clash" in line)
     assert "└" not in effect

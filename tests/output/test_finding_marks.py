@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
     "capture",
     [
         *map(real_server, ("noop-timeout", "6.6.5-dcp", "tcp-window-zero", "end-reasons")),
+        *map(real_server, ("6.0.5-dcp1", "name-clash-dup")),
         field("p06-zero-window"),
         SAMPLES / "loop.pcap",
         SAMPLES / "orphans.pcap",
@@ -72,6 +73,17 @@ def test_what_is_of_a_connection_is_of_each_vbucket_that_it_carries_then() -> No
         marks = inspection.results.finding_marks
     assert {*marks.where(marks.row == 0).vbucket.tolist()} == {0}
     assert {*marks.where(marks.row > 0).vbucket.tolist()} == {-1}
+
+
+def test_what_is_of_a_connection_is_not_of_a_vbucket_that_it_refused() -> None:
+    with read(real_server("name-clash-dup")) as inspection:
+        results = inspection.results
+        rules = {
+            vbucket: {results.findings[number].rule for number in results.findings_of(vbucket)}
+            for vbucket in (1, 50, 2000)
+        }
+    assert {"over-acknowledged", "name-clash"} <= rules[1]
+    assert rules[50] == rules[2000] == {"stream-refused"}
 
 
 def test_nothing_happened_in_an_empty_capture() -> None:

@@ -25,6 +25,24 @@ def test_neighbours_are_those_that_have_streams() -> None:
     play("rollback.pcap", scene)
 
 
+def test_e_goes_to_the_worst_finding_of_the_message_also_where_it_is_told_elsewhere() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        results = app.inspection.results
+        (loop,) = (n for n, one in enumerate(results.findings) if one.rule == "rollback-loop")
+        await press(app, pilot, "1")
+        app.navigation.to_row(279)
+        await press(app, pilot, "v")
+        await settled(app, pilot)
+        event = app.navigation.timeline.events.event
+        assert event is not None
+        assert event.row == 279
+        assert event.finding != loop
+        await press(app, pilot, "e")
+        assert app.navigation.findings.list.finding == loop
+
+    play("loop.pcap", scene)
+
+
 def test_enter_goes_to_the_message_with_the_seqno() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(12, 21)

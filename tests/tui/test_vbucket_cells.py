@@ -8,6 +8,7 @@ from dcpinspect.tui.heat import END, SIGNS
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, STATES, Cells
+from tests.captures import real_server
 from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, read, screen
 
 
@@ -76,3 +77,14 @@ def test_a_vbucket_whose_connection_the_server_closed_was_ended_unasked() -> Non
         cells = Cells(inspection.results)
     assert (cells.words(5), cells.mark(5, UNICODE)[0]) == ("ended: connection-closed", "E")
     assert (cells.words(4), cells.mark(4, UNICODE)[0]) == ("ended", "■"), "its client closed it"
+
+
+def test_a_connection_that_the_server_closed_ended_what_was_rolled_back_or_asked_for_twice() -> (
+    None
+):
+    with read(real_server("6.0.5-dcp1")) as inspection:
+        cells = Cells(inspection.results)
+    words = [cells.words(vbucket) for vbucket in (0, 1, 3)]
+    assert words == [*["ended: connection-closed"] * 2, "ended: connection-closed after a rollback"]
+    assert cells.short_words(3) == "connection-closed"
+    assert cells.words(9) == "refused"

@@ -133,7 +133,7 @@ def test_a_stalled_vbucket_has_the_finding_of_its_connection(size: tuple[int, in
         ("large.pcapng.gz", 0, "ended: state-changed"),
         ("tour.pcapng", 5, "ended: ok"),
         ("tour.pcapng", 418, "ended: closed"),
-        ("orphans.pcap", 40, "ended: connection-closed"),
+        ("orphans.pcap", 40, "ended: connection-closed by the client"),
         ("rollback.pcap", 7, "ended after a rollback: closed"),
         ("loop.pcap", 30, "ended after a rollback: connection-closed"),
         ("orphans.pcap", 48, "rolled-back"),

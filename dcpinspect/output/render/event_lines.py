@@ -31,6 +31,7 @@ from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.words import (
     CAUSES,
     LOSS,
+    NEVER_OPEN,
     NO_STREAM_END,
     OUT_OF_ORDER,
     ROLLBACK,
@@ -41,7 +42,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import time_text
 from dcpinspect.text import escape, one_line, range_text, wrap
 
-_OVER = ("ended", "rolled-back", "refused", "never-opened")
+_OVER = ("ended", *NEVER_OPEN)
 """Verdicts that have an event of their own."""
 WITHOUT_MESSAGE = ("connection-closed", "state")
 """Kinds of events that no message shows."""
@@ -280,10 +281,11 @@ def _of_case(
             continue
         offender = told_at or message_place
         before = [begun for begun in begun_streams if begun[1] <= offender.row]
+        if not case.vbuckets:  # what its connection bears is of what was open then
+            before = [begun for begun in before if _is_open(begun[2].stream, offender.row)]
+            if not before:
+                continue
         _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
-        end_row = story.stream["end_row"]
-        if not case.vbuckets and end_row is not None and end_row < offender.row:
-            continue  # what its connection bears later is nothing to the stream
         times = f"; {case.count:,} times in all" if case.count > 1 else ""
         return VbucketEvent(
             offender.row,
@@ -297,6 +299,12 @@ def _of_case(
             severity=case.severity,
         )
     return None
+
+
+def _is_open(stream: Mapping[str, Any], row: int) -> bool:
+    """Whether a stream that began before a row was open there."""
+    end_row = stream["end_row"]
+    return stream["verdict"] not in NEVER_OPEN and (end_row is None or row <= end_row)
 
 
 def events(

@@ -344,6 +344,8 @@ EARLY = "ended-early"
 """State of a vbucket that its client did not ask to end."""
 ENDED = "ended: "
 """Begins what is said of it."""
+AFTER = " after a rollback"
+"""Ends what is said of a vbucket that was rolled back, and streamed again."""
 LETTERS = {
     "behind": "b",
     "lost-something": "G",
@@ -387,7 +389,7 @@ def stood_words(vbucket: Mapping[str, Any]) -> str:
     before, verdict = vbucket["before_end"], str(vbucket["verdict"])
     words = verdict if before in (None, "rolled-back", verdict) else f"ended {before}"
     is_after = before == "rolled-back" or stood(vbucket) != (before or verdict)
-    return f"{words} after a rollback" if is_after else words
+    return f"{words}{AFTER}" if is_after else words
 
 
 class Standing:
@@ -407,10 +409,13 @@ class Standing:
 
     def words(self, vbucket: Mapping[str, Any]) -> str:
         """Returns the same in words."""
-        is_early = self.state(vbucket) == EARLY
-        return f"{ENDED}{self.end_reason(vbucket)}" if is_early else stood_words(vbucket)
+        words, (_, reason, is_unasked) = stood_words(vbucket), self._end(vbucket)
+        verdict, after, rollback = words.partition(AFTER)
+        return f"{ENDED}{reason}{after}{rollback}" if is_unasked and verdict == "ended" else words
 
     def _end(self, vbucket: Mapping[str, Any]) -> _End:
+        if vbucket["verdict"] not in _OVER:
+            return _NO_END
         ends = (self._ends.get((vbucket["vbucket"], number)) for number in vbucket["connections"])
         return max(filter(None, ends), default=_NO_END)
 
@@ -418,12 +423,14 @@ class Standing:
 _End = tuple[int, str, bool]
 """Row of the request and reason of the end of a stream, and whether its client did not ask for it."""
 _NO_END: _End = (0, "", False)
+_OVER = ("ended", "orphaned")
+"""Verdicts on vbuckets whose newest stream ended; a request that was refused beside it is none."""
 _EXPECTED_ENDS = ("ok", "closed", *NO_STREAM_END)
 """Why the others ended, unless the server closed their connection."""
 
 
 def _newest_ends(records: Mapping[str, Records]) -> dict[tuple[int, int], _End]:
-    """Returns the end of the newest stream, by vbucket and connection."""
+    """Returns the end of the newest stream that ended, by vbucket and connection."""
     ends: dict[tuple[int, int], _End] = {}
     streams, links = records.get("streams"), records.get("connections")
     closed_by = dict(links.rows("connection", "closed_by")) if links is not None else {}
@@ -431,12 +438,16 @@ def _newest_ends(records: Mapping[str, Records]) -> dict[tuple[int, int], _End]:
     for vbucket, connection, row, end_row, reason in (
         streams.rows(*names) if streams is not None else ()
     ):
-        is_unasked = reason not in (None, *_EXPECTED_ENDS)
+        if reason is None:
+            continue
+        is_unasked = reason not in _EXPECTED_ENDS
         is_unasked |= reason in NO_STREAM_END and closed_by.get(connection) == "server"
         stream = vbucket, connection
         if reason == UNKNOWN_END and end_row is None:
             reason = "connection-closed, if not before (capture loss)"
-        ends[stream] = max(ends.get(stream, _NO_END), (row or 0, reason or "", is_unasked))
+        elif reason == NO_STREAM_END[0] and closed_by.get(connection) == "client":
+            reason = f"{reason} by the client"
+        ends[stream] = max(ends.get(stream, _NO_END), (row or 0, reason, is_unasked))
     return ends
 
 
