@@ -33,7 +33,6 @@ NO_TEST_FILE = {
     "findings/rule.py": "the same",
     "findings/wire_rules.py": "data, which the tests of findings/wire_checks.py look at",
     "streams/record_codes.py": "names of numbers",
-    "closable.py": "what its classes free, their own tests look at",
     "zstd.py": "chooses a module, which the tests of capture/compressed.py use",
     "streams/tables.py": "what streams/tracker.py returns, whose tests look at it",
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",
