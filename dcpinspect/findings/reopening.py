@@ -108,10 +108,10 @@ def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
     is_endless = has_seqno & (request.end == GREATEST)
     is_answered = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
     for numbers in context.of_client.having(is_finite):
-        asked = [number for number in numbers if is_answered[number]]
-        if not is_finite[asked[:1]].all():
+        answered_numbers = [number for number in numbers if is_answered[number]]
+        if not is_finite[answered_numbers[:1]].all():
             continue  # the consumer wanted more at first
-        for before, number in pairwise(asked):
+        for before, number in pairwise(answered_numbers):
             if is_finite[before] and is_endless[number] and answer[number] == w.A_ACCEPTED:
                 yield from _without_end(context, before, number, is_finite)
 

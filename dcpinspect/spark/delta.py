@@ -74,10 +74,10 @@ def _check(folder: str, entry: str) -> None:
     if not lines:
         raise OSError(f"{entry} is empty; restore it, or write the output again")
     count = sum(line.startswith((b'{"add":', b'{"remove":')) for line in lines)
-    wanted = (json.loads(lines[0]).get("commitInfo") or {}).get(CHANGES, count)
-    if count != wanted:
+    stated_count = (json.loads(lines[0]).get("commitInfo") or {}).get(CHANGES, count)
+    if count != stated_count:
         raise OSError(
-            f"{entry} was cut short: it has {count} of {wanted} changes; restore it, or write the "
+            f"{entry} was cut short: it has {count} of {stated_count} changes; restore it, or write the "
             "output again"
         )
 

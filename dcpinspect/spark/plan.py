@@ -188,12 +188,14 @@ def _begins(units: Sequence[ReadUnit]) -> dict[int, tuple[int, int] | None]:
         while before and id(before.unit) not in chain and id(before.unit) not in begins:
             chain[id(before.unit)] = before
             before = of_file.get(before.goes_on)
-        for one in reversed(chain.values()):
-            before = of_file.get(one.goes_on)
+        for scanned_file in reversed(chain.values()):
+            before = of_file.get(scanned_file.goes_on)
             begin = begins.get(id(before.unit)) if before else None
             first_ns, count = begin or (EARLIEST, 0)
-            begins[id(one.unit)] = (
-                begin if one.first_ns is None else (max(first_ns, one.first_ns), count + 1)
+            begins[id(scanned_file.unit)] = (
+                begin
+                if scanned_file.first_ns is None
+                else (max(first_ns, scanned_file.first_ns), count + 1)
             )
     return begins
 

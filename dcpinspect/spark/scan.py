@@ -188,9 +188,13 @@ def _sort_packets(
     report.may_be_set = clock.may_be_set
     if both_edges is None:
         return None
-    kept = clock.steady_edges(both_edges)
-    report.ahead_ns, report.pause, report.leaps = kept.ahead_ns, kept.pause, [*kept.leaps]
-    return kept
+    edge_headers = clock.steady_edges(both_edges)
+    report.ahead_ns, report.pause, report.leaps = (
+        edge_headers.ahead_ns,
+        edge_headers.pause,
+        [*edge_headers.leaps],
+    )
+    return edge_headers
 
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:

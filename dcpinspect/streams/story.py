@@ -100,9 +100,9 @@ class StreamStory:
         seqnos = self._of_rows(
             rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)
         ).view(np.uint64)
-        at = np.searchsorted(self.refused_row, rows)
+        refused_index = np.searchsorted(self.refused_row, rows)
         is_refused = np.isin(rows, self.refused_row)
-        seqnos[is_refused] = self.refused_seqno[at[is_refused]]
+        seqnos[is_refused] = self.refused_seqno[refused_index[is_refused]]
         return seqnos
 
     def _of_rows(self, rows: IntArray, first: int, markers: IntArray, items: IntArray) -> IntArray:

@@ -314,8 +314,8 @@ class TimelineView(View):
             super().action_finding()
             return
         told_here = {told.finding for told in self.lanes.content.events if told.row == event.row}
-        shown = self.host.inspection.results.marked.finding_numbers(event.row)[:1]
-        worst = event.finding if told_here.issuperset(shown) else shown[0]
+        marked_findings = self.host.inspection.results.marked.finding_numbers(event.row)[:1]
+        worst = event.finding if told_here.issuperset(marked_findings) else marked_findings[0]
         self.host.to_finding(worst, vbucket=self.lanes.content.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
