@@ -420,6 +420,7 @@ class Engine:
                 unproven=opening.unproven[:: -1 if is_turned else 1],
                 unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
                 late_acks=late_acks[:: -1 if is_turned else 1],
+                ends_unacked=opening.ends_unacked,
                 shut=tuple(
                     None
                     if shut is None

@@ -159,6 +159,8 @@ class TcpConnection:
     """
     is_http: bool = False
     """Whether it speaks HTTP."""
+    ends_unacked: bool = False
+    """Whether bytes are acknowledged by no packet at the end, and their sender never sent them again."""
     unfinished: tuple[int, int] = (0, 0)
     """Captured bytes of a message that is not complete at the end."""
     not_decodable: int = 0

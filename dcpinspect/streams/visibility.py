@@ -55,7 +55,9 @@ def with_unseen_ends(
 
     Their client came to the server again under the name that it had, and nothing is heard of them
     since. Or they fell silent for good while packets of others were lost (``losses``), or the
-    capture paused: what was lost of them has nothing behind it that shows a hole. A connection of
+    capture paused, or with bytes that nobody acknowledged or sent again, as where a filter took
+    packets with bytes only: what was lost of them has nothing behind it that shows a hole. A
+    connection of
     later times may have their addresses, though it stands before them in a file that is not in
     order: they are closed, as those that another one replaces in order.
     """
@@ -74,7 +76,9 @@ def with_unseen_ends(
     # a hole of the connection itself is over by its last packet
     lost_then = np.searchsorted(np.sort(losses.before_time), last_ns + _ANSWER_NS, "right")
     lost_then -= np.searchsorted(np.sort(losses.after_time), last_ns, "right")
-    is_cut = (lost_then >= _SEVERAL) & (last_ns < last_ns.max(initial=0) - PATIENCE_NS)
+    # TCP has its bytes acknowledged or sends them again, both sooner
+    is_cut = (lost_then >= _SEVERAL) | np.array([link.ends_unacked for link in links], dtype=bool)
+    is_cut &= last_ns < last_ns.max(initial=0) - PATIENCE_NS
     is_cut[_before_pauses(links, sessions)] = True
     return [
         _ended_unseen(link)

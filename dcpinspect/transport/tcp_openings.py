@@ -68,6 +68,7 @@ class Opening(NamedTuple):
     unseen: int
     unproven: tuple[int, int]
     late_acks: tuple[tuple[Late, ...], tuple[Late, ...]]
+    ends_unacked: bool
 
 
 def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterator[Opening]:
@@ -82,6 +83,10 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
         (tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1
     ).tolist()
     is_late: BoolArray = (tables.flows.late_acks > 0) | (tables.flows.resent_since > 0)
+    acked_to = tables.flows.acked_to
+    is_unacked: BoolArray = (
+        (acked_to > 0) & (acked_to < tables.flows.next) & (tables.flows.resent_since == 0)
+    )
     columns = (
         kinds.tolist(),
         errors,
@@ -89,9 +94,10 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
         _unseen(tables, connection_rows, numbers).tolist(),
         behind,
         (is_late[first] | is_late[first + 1]).tolist(),
+        (is_unacked[first] | is_unacked[first + 1]).tolist(),
         first.tolist(),
     )
-    for row, (kind, error, count, unseen, unproven, late, flow) in enumerate(
+    for row, (kind, error, count, unseen, unproven, late, unacked, flow) in enumerate(
         zip(*columns, strict=True)
     ):
         unreached = _error(error), _error(-error)
@@ -104,6 +110,7 @@ def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterato
             unseen,
             tuple(unproven),
             (_late_acks(tables, flow), _late_acks(tables, flow + 1)) if late else ((), ()),
+            unacked,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from scapy.layers.inet import TCP
-from scapy.utils import rdpcap
+from scapy.utils import rdpcap, wrpcap
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding, ranges
@@ -550,6 +550,22 @@ def test_a_log_tells_each_rollback_of_a_vbucket_with_its_own_seqnos(
         ["5", "0"],
         ["1000000", "0"],
     ]
+
+
+@pytest.mark.parametrize("name", ["6.0.5-dcp2", "replication-66-66-hello-lost", "v85-replication"])
+def test_nobody_is_accused_of_a_silence_where_a_filter_took_packets_with_bytes_only(
+    name: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "bytes.pcap")
+    packets = rdpcap(str(real_server(name)))
+    wrpcap(path, [packet for packet in packets if TCP in packet and len(packet[TCP].payload)])
+    with Reading([path]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        told = {one.rule for one in reading.findings()}
+    assert "mid-stream-start" in told
+    assert told.isdisjoint({"silent-connection", "noop-unanswered"})
 
 
 def test_advice_for_a_seqno_without_a_uuid_does_not_contradict_that_of_the_rollback_before(
