@@ -183,7 +183,8 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
     """Splits escaped text into lines of at most ``width`` terminal columns, between words; None:
     one line.
 
-    Lines after the first begin with ``indent``. A word that is longer than a line is divided.
+    Lines after the first begin with ``indent``. A word that is longer than a line is divided,
+    behind a comma if there is one.
     """
     if width is None or cells(text) <= width:
         return [text]
@@ -201,6 +202,7 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
                 ),
                 len(word),
             )
+            fitting = 1 + word.rfind(",", 0, fitting) or fitting
             lines, line, word = [*lines, line + word[:fitting]], indent, word[fitting:]
         line += word
     return [*lines, line]

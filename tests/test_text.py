@@ -181,6 +181,7 @@ def test_wrapping_divides_between_words_and_indents() -> None:
     assert wrap("one two  three four", 9, "  ") == ["one two", "  three", "  four"]
     assert wrap("one two", None) == ["one two"]
     assert wrap("k" * 10, 6, " ") == ["k" * 6, " kkkk"]
+    assert wrap('{"port":1,"id":11210}', 18) == ['{"port":1,', '"id":11210}'], "no number is cut"
 
 
 def test_close_names_are_asked_about() -> None:

@@ -361,6 +361,7 @@ class Engine:
         Of connections that said next to nothing the first ``MOST_SILENT`` are included: a scan or a
         flood has millions.
         """
+        self._find_mismatches()
         listed = self._listed(self._own_connections)
         slices = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
         return [link for numbers in slices for link in self._links_of(numbers)]

@@ -605,6 +605,15 @@ def test_what_to_do_about_bytes_of_another_protocol_is_said_once(
         assert told.count("a client should tell its user that the port is wrong") == 1
 
 
+def test_nothing_is_said_of_a_handshake_where_the_client_speaks_in_clear(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["connections", str(FIELD / "q05b-plain-to-tls-port.pcap"), "--columns", "tls"])
+    _, *told = capsys.readouterr().out.splitlines()
+    expected = "TLS: not decrypted; the server says protocol-version; the client speaks in clear"
+    assert told == [expected] * 5
+
+
 def test_each_of_several_files_has_a_line_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(FIELD / f"{name}.pcap") for name in ("t00-base", "q06-health-probes")]
     assert main(["info", *paths]) == 0

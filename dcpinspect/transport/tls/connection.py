@@ -217,9 +217,11 @@ class TlsConnection:
 
     @property
     def start_text(self) -> str:
-        """What it means that the start was not captured whole, as text; empty if it was."""
+        """Why there is no hello of the client, and what that means, as text; empty if there is one."""
         if self.client is not None:
             return ""
+        if self.mismatch == PLAIN_TO_TLS:
+            return "the client speaks in clear"
         if self.cannot_be_read:
             return (
                 "its start was not captured whole, and TLS 1.2 cannot be read without the handshake"
