@@ -170,14 +170,17 @@ RULES = rules(
         cost: wrong-data
         fields: key
         in_stream: yes
-    cas-regress snapshot warning producer
-        fires: a later change of a document has a lower CAS
+    cas-regress snapshot warning
+        fires: a later change of a document has a lower CAS; a note if its revision number is not
+            the next one, because XDCR and restores write revision and CAS themselves
         unless: changes without a CAS; after a hole
         next: compare the clocks of the nodes, unless XDCR writes to a bucket that resolves
             conflicts by revision; a consumer has to order changes by seqno
+        causes: older-revision later-revision
+        whose: producer, normal for older-revision, unknown for later-revision
         needs: contents
         cost: vbucket, has a CAS that goes backwards, have a CAS that goes backwards
-        fields: cas
+        fields: cas rev_seqno
         in_stream: yes
     commit-without-prepare snapshot warning producer
         fires: in a snapshot from memory, a commit or abort completes a prepare that its key does

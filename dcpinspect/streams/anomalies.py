@@ -184,6 +184,33 @@ CAS_REGRESS = _anomaly(
     against="previous",
     shared="a later change has a lower CAS",
 )
+CAS_AND_REVISION = _anomaly(
+    "cas-regress",
+    "key {0.key}: CAS 0x{0.other_seqno:016x} came after CAS 0x{0.seqno:016x}, and its revision "
+    "number did not rise, so it was written with its metadata",
+    seqnos="by_seqno",
+    against="previous",
+    shared="a later change has a lower CAS, and its revision number did not rise, so it was written "
+    "with its metadata",
+    cause="older-revision",
+    severity="note",
+    next="operators have nothing to do: a restore with --force-updates, or another tool, wrote an "
+    "older change over a newer one without conflict resolution; a consumer has to order changes by "
+    "seqno",
+)
+CAS_OF_LATER = _anomaly(
+    "cas-regress",
+    "key {0.key}: CAS 0x{0.other_seqno:016x} came after CAS 0x{0.seqno:016x}, and its revision "
+    "number is not the next one",
+    seqnos="by_seqno",
+    against="previous",
+    shared="a later change has a lower CAS, and its revision number is not the next one",
+    cause="later-revision",
+    severity="note",
+    next="operators have nothing to do if XDCR writes to a bucket that resolves conflicts by "
+    "revision, or a backup was restored; else compare the clocks of the nodes, because only the "
+    "last of several changes may have come; a consumer has to order changes by seqno",
+)
 DUPLICATE_PREPARE = _anomaly(
     "duplicate-key-in-snapshot",
     "key {0.key} was prepared at seqno {0.seqno}, and again at seqno {0.other_seqno}",

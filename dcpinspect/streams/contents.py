@@ -243,6 +243,7 @@ def _events(
     events.message[:] = event_rows
     events.key[:] = np.where(hashed < 0, -1, (hashed ^ spread) & ((1 << 62) - 1))
     events.cas[:] = biased(decoded.cas[rows])
+    events.revision[:] = biased(batch.column("rev_seqno").values[rows])
     events.collection[:] = collection
     events.prepared[:] = biased(batch.column("prepared_seqno").values[rows])
     uid = batch.column("manifest_uid").take(rows)

@@ -35,6 +35,7 @@ class KeyEvent(Struct[T]):
     message: T = number("Number of the message.")
     key: T = number("Hash of collection and key, -1 if part of it is not in the capture.")
     cas: T = number("Its CAS, biased.")
+    revision: T = number("Its revision number, biased.")
     collection: T = number(
         "Its collection, -1 if unknown; of an event about a scope, SCOPES and the scope."
     )
@@ -64,6 +65,7 @@ class KeyRow(Struct[T]):
     )
     seqno: T = number("Seqno of that, biased.")
     cas: T = number("CAS of that, biased; of the stream itself, the uid of its manifest.")
+    revision: T = number("Revision number of the change that ``cas`` is of, biased.")
     prepared: T = number(
         "Seqno of the prepare that is pending, biased, LEAST for none; of the stream itself, "
         "of the latest prepare without a key; of a name, the collection or scope that has it."
@@ -146,6 +148,7 @@ def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) ->
     entry.snapshot = NEW
     entry.seqno = LEAST
     entry.cas = LEAST
+    entry.revision = LEAST
     entry.prepared = LEAST
     clear(entry.at)
     return int(h)
@@ -280,8 +283,25 @@ def on_prepare(tables: KeyTables, message: Message, h: int, is_certain: bool) ->
 
 
 @kernel_function
-def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
-    """Handles an event that changes entry ``h``'s document; ``cas``: LEAST if it has none."""
+def lower_cas(before: int, revision: int) -> int:
+    """Returns the anomaly of a change with a lower CAS than an earlier one of its document, by their
+    revision numbers, biased, LEAST for unknown.
+
+    Who writes a document makes both: the next revision and a higher CAS. Only what is written with
+    its metadata (SetWithMeta of XDCR and restores) brings another revision, and a CAS of its own;
+    but several changes, of which only the last is sent, raise the revision by more than 1, too.
+    """
+    if LEAST < revision <= before:
+        return anomalies.CAS_AND_REVISION
+    if revision > before > LEAST and revision - 1 == before:
+        return anomalies.CAS_REGRESS
+    return anomalies.CAS_OF_LATER
+
+
+@kernel_function
+def on_change(tables: KeyTables, message: Message, event: KeyEvent, h: int) -> None:
+    """Handles an event that changes entry ``h``'s document."""
+    cas = event.cas  # LEAST if it has none
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
     if n >= 0 and contradicts_range(tables.snapshots[n], seqno):
         n = -1  # the fault is the seqno, not that the key comes twice
@@ -295,11 +315,13 @@ def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
     entry.snapshot = n
     if seqno > entry.seqno:
         if is_ordered and LEAST < cas < entry.cas:
-            enter_anomaly(tables, anomalies.CAS_REGRESS, message, h, entry.cas, cas)
+            code = lower_cas(entry.revision, event.revision)
+            enter_anomaly(tables, code, message, h, entry.cas, cas)
         entry.seqno = seqno
         entry.at = message.place
         if cas > LEAST:
             entry.cas = cas
+            entry.revision = event.revision
 
 
 @kernel_function
@@ -377,7 +399,7 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
     elif message.kind != k.EVENT:
         on_completion(tables, message, event, h, is_certain)
     if message.kind == k.EVENT or message.kind == k.COMMIT:
-        on_change(tables, message, event.cas, h)
+        on_change(tables, message, event, h)
 
 
 @kernel("int64(int64, KeyTables)")

@@ -145,7 +145,7 @@ def test_27_cas_that_goes_backwards(tmp_path: Path) -> None:
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 9, "memory")
-    for seqno, cas, start in ((8, 5000, 0), (12, 4000, 10)):
+    for revision, seqno, cas, start in ((1, 8, 5000, 0), (2, 12, 4000, 10)):
         if start:
             stream.seqno_advanced(9)
             stream.snapshot(start, 12, "memory", "checkpoint")
@@ -157,7 +157,7 @@ def test_27_cas_that_goes_backwards(tmp_path: Path) -> None:
             key="k",
             value=b"v",
             by_seqno=seqno,
-            rev_seqno=seqno,
+            rev_seqno=revision,
         )
     case = Case(tmp_path, talk)
     found = case.finding("cas-regress")

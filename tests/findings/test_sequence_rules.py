@@ -239,6 +239,53 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     assert found.severity == severities[rule]
 
 
+@pytest.mark.parametrize(
+    ("revisions", "severity", "cause", "whose"),
+    [
+        ((1, 2), "warning", None, "server"),
+        ((2**63, 2**63 + 1), "warning", None, "server"),
+        ((2**64 - 2, 2**64 - 1), "warning", None, "server"),
+        ((2, 1), "note", "older-revision", "normal"),
+        ((2, 2), "note", "older-revision", "normal"),
+        ((2**64 - 1, 1), "note", "older-revision", "normal"),
+        ((3, 7), "note", "later-revision", "unknown"),
+        ((3, 5), "note", "later-revision", "unknown"),
+        ((1, 2**64 - 1), "note", "later-revision", "unknown"),
+        ((0, 1), "note", "later-revision", "unknown"),  # 0 is no revision
+        ((1, 0), "note", "later-revision", "unknown"),
+    ],
+)
+def test_the_revision_tells_whether_a_lower_cas_is_of_a_clock(
+    revisions: tuple[int, int], severity: str, cause: str | None, whose: str
+) -> None:
+    """XDCR by revision, and restores with --force-updates, write revision and CAS themselves."""
+    talk, stream = streaming()
+    for seqno, revision, cas in ((3, revisions[0], hlc(3)), (4, revisions[1], hlc(2))):
+        stream.snapshot(seqno, seqno, "memory")
+        stream.send(
+            "dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=revision, cas=cas
+        )
+    (found,) = findings(talk)
+    assert (found.rule, found.severity, found.cause, found.whose) == (
+        "cas-regress",
+        severity,
+        cause,
+        whose,
+    )
+    assert ("was written with its metadata" in found.message) == (cause == "older-revision")
+
+
+def test_a_change_without_a_cas_between_two_is_no_reason_to_blame_a_clock() -> None:
+    talk, stream = streaming()
+    for revision, cas in enumerate((hlc(3), 0, hlc(2)), 1):
+        stream.snapshot(revision, revision, "memory")
+        stream.send(
+            "dcp_mutation", collection=0, key="k", by_seqno=revision, rev_seqno=revision, cas=cas
+        )
+    (found,) = findings(talk, rules=("cas-regress",))
+    assert (found.severity, found.cause) == ("note", "later-revision")
+
+
 def test_a_seqno_that_comes_twice_out_of_order() -> None:
     talk = opened(enable_out_of_order_snapshots="true")
     stream = talk.stream(7)

@@ -207,7 +207,7 @@ def _(talk: Talk) -> Said:
     talk.marker(VB, 0, 3)
     talk.mutation(VB, 3, "same")
     talk.marker(VB, 4, 7, "memory", "checkpoint")
-    return talk.mutation(VB, 7, "same", cas=CAS + 7)
+    return talk.mutation(VB, 7, "same", cas=CAS + 7, rev_seqno=2)
 
 
 @plant("a change has a CAS that no clock shows", "cas-ahead")

@@ -234,9 +234,11 @@ def test_a_prepare_of_whose_key_the_capture_lacks_some_is_that_of_any_commit_beh
 
 
 def changed(stream: Stream, *changes: tuple[int, int]) -> None:
-    for seqno, cas in changes:
+    for revision, (seqno, cas) in enumerate(changes, 1):
         stream.snapshot(seqno, seqno, "memory")
-        stream.send("dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=1, cas=cas)
+        stream.send(
+            "dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=revision, cas=cas
+        )
 
 
 @pytest.mark.parametrize("top", [hlc(50), 2**63, 2**64 - 1])
