@@ -260,8 +260,8 @@ def test_the_revision_tells_whether_a_lower_cas_is_of_a_clock(
 ) -> None:
     """XDCR by revision, and restores with --force-updates, write revision and CAS themselves."""
     talk, stream = streaming()
-    for seqno, revision, cas in ((3, revisions[0], hlc(3)), (4, revisions[1], hlc(2))):
-        stream.snapshot(seqno, seqno, "memory")
+    for start, seqno, revision, cas in ((0, 3, revisions[0], hlc(3)), (4, 9, revisions[1], hlc(2))):
+        stream.snapshot(start, seqno, "memory")
         stream.send(
             "dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=revision, cas=cas
         )
