@@ -291,10 +291,15 @@ class Interfaces:
             self._capture.is_enough = lambda: reading.messages >= most
 
     def report(
-        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int | None, skipped: int
     ) -> int:
-        """Says what was captured and what was not, then the same remarks as for files."""
-        complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
+        """Says what was captured and what was not, then the same remarks as for files. ``shown``:
+        None where another line counts packets, and says what the kernel dropped.
+        """
+        if shown is not None:
+            complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
+        elif self._other_losses():
+            complain(self.captured())
         status = remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
         return self.report_errors(status)
 
@@ -322,18 +327,21 @@ class Interfaces:
         """Says how many packets came, and how many were lost."""
         capture = self._capture
         numbers = capture.numbers
-        clauses = [capture.drops_in_words]
-        for count, fate in (
-            (numbers.interface_drops, "dropped by the interface"),
-            (numbers.unrecorded, "not recorded (full disk)"),
-            (capture.lost, "not read in time"),
-        ):
-            if count:
-                clauses.append(f"{count:,} {fate}")
+        losses = ", ".join([capture.drops_in_words, *self._other_losses()])
         return (
             f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} "
-            f"packets captured{self._where()}, {', '.join(clauses)}"
+            f"packets captured{self._where()}, {losses}"
         )
+
+    def _other_losses(self) -> list[str]:
+        """Returns what was lost elsewhere than in the kernel."""
+        numbers = self._capture.numbers
+        fates = (
+            (numbers.interface_drops, "dropped by the interface"),
+            (numbers.unrecorded, "not recorded (full disk)"),
+            (self._capture.lost, "not read in time"),
+        )
+        return [f"{count:,} {fate}" for count, fate in fates if count]
 
 
 def all_ports(extra: Sequence[int]) -> list[int]:

@@ -27,11 +27,11 @@ class _Exported(CaptureSource):
         self._output = output
 
     def report(
-        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int | None, skipped: int
     ) -> int:
         """Says how many messages were written, and everything else."""
         if self._output not in (*STDOUT, os.devnull):
-            complain(f"{counted(shown, 'message')} to {escape(self._output)}")
+            complain(f"{counted(shown or 0, 'message')} to {escape(self._output)}")
         return super().report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 

@@ -55,7 +55,7 @@ class MessageSource(Protocol):
         """Returns the reading as a context."""
 
     def report(
-        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int | None, skipped: int
     ) -> int:
         """Prints remarks at the end on standard error. Returns the exit status."""
 
@@ -386,7 +386,7 @@ class CaptureSource:
             self._damage_shown += 1
 
     def report(
-        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int
+        self, reading: Reading, *, is_whole: bool, stats: bool, shown: int | None, skipped: int
     ) -> int:
         """Prints remarks on damage, losses, and captures without any wanted message."""
         return remarks(

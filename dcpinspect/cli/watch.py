@@ -274,7 +274,7 @@ def watch(
             reading,
             is_whole=not watcher.is_over,
             stats=input_.stats,
-            shown=reading.messages,
+            shown=None,
             skipped=0,
         )
         complain(watcher.summary())

@@ -339,6 +339,7 @@ def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> 
         r"dcpinspect: watched lo: .*, told .*, 0 dropped by the kernel, 1 file saved",
         running.told[-1],
     )
+    assert not any("packets captured" in line for line in running.told), "packets are counted once"
     (saved,) = tmp_path.iterdir()
     with Reading([str(saved)]) as reading:
         assert sum(map(len, reading)) > 0
