@@ -37,8 +37,9 @@ RULES = rules(
     snapshot-incomplete snapshot warning
         fires: another marker, or a stream end with reason ok, comes before the end of a snapshot,
             or such a stream end before that of an OSO snapshot; a note if collections are off or
-            unknown, or the server is older than 7.0: then it does not say what it hides at the end;
-            unknown whose, if the server may be older
+            unknown, or the server is older than 7.0 (or may be, and the stream request was not
+            captured): then it does not say what it hides at the end; unknown whose, if the server
+            may be older
         unless: a second marker with the same range and history; a replica that merges snapshots;
             streams that reached their requested end; after a hole
         next: report it with the producer's version, because with collections it has to send a
@@ -70,6 +71,10 @@ _SERVER = (
 )
 _OLD = (
     f"{_NEXT}; producers before 7.0, as this one, do not say which seqnos the consumer cannot see"
+)
+_UNSEEN = (
+    f"{_NEXT}; the capture has not the stream request, nor anything that tells whether the producer "
+    "is older than 7.0: then it does not say which seqnos the consumer cannot see"
 )
 _KNOWN = (
     f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to "
@@ -165,8 +170,10 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     stream = row.stream
     connection = context.streams[stream].connection
     sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
-    tells_hidden = context.tells_hidden(connection) or sees_all
-    is_owed = tells_hidden and (sees_all or context.versions(connection).has(SEQNO_ADVANCED))
+    has_advanced = context.versions(connection).has(SEQNO_ADVANCED)
+    is_blind = has_advanced is None and not context.streams[stream].request.is_captured
+    tells_hidden = sees_all or (not is_blind and context.tells_hidden(connection))
+    is_owed = tells_hidden and (sees_all or has_advanced)
     end = plain(row.end)
     if row.reached > LEAST:
         came_to, first = (
@@ -238,7 +245,8 @@ def _after_incomplete(context: Context, number: int, stream: int, *, tells_hidde
     """
     has_collections = context.has_collections(context.streams[stream].connection)
     if has_collections and not tells_hidden:
-        return _OLD
+        is_old = context.tells_hidden(context.streams[stream].connection) is False
+        return _OLD if is_old else _UNSEEN
     if has_collections:
         is_memory = not context.snapshots[number].flags & DISK
         is_known = (

@@ -180,6 +180,24 @@ def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -
     assert "whether collections are on" in advice(talk)
 
 
+def test_where_the_request_is_not_captured_the_server_may_be_older_than_its_words() -> None:
+    """As in a capture of what the server sends, and nothing else: its settings are the client's."""
+    for is_new in (False, True):
+        talk = opened()
+        if is_new:
+            talk.control("v7_dcp_status_codes", "true")
+        with talk.lost():
+            stream = streaming(talk)
+        stream.snapshot(0, 9, "memory")
+        stream.mutation(8, "k")
+        stream.snapshot(10, 12, "memory", "checkpoint")
+        (one,) = [one for one in findings(talk) if one.rule == "snapshot-incomplete"]
+        assert (one.severity, one.cause) == (
+            ("warning", "not-told") if is_new else ("note", "hidden")
+        )
+        assert ("has not the stream request" in one.next) == (not is_new)
+
+
 KNOWN = "MB-73354"
 
 
