@@ -150,7 +150,8 @@ class VbucketsView(View):
             for finding in (cause, *effects.get(cause.id, ())):
                 paint = f"severity-{finding.severity}" if finding.effect_of is None else ""
                 style, sign = theme.style_of(self.app, paint), self._glyphs.of_finding(finding)
-                whose = f", con {ranges(finding.connections)}" if len(rows) > 1 else ""
+                is_of_several = len(rows) > 1 or not finding.vbuckets
+                whose = f", con {ranges(finding.connections)}" if is_of_several else ""
                 text = f"{finding.rule}{whose}: {one_line(finding.message)}"
                 among.append_text(labelled(sign, text, 2, width, style))
         streams = results.records["streams"]
