@@ -57,9 +57,8 @@ def with_unseen_ends(
     since. Or they fell silent for good while packets of others were lost (``losses``), or the
     capture paused, or with bytes that nobody acknowledged or sent again, as where a filter took
     packets with bytes only: what was lost of them has nothing behind it that shows a hole. A
-    connection of
-    later times may have their addresses, though it stands before them in a file that is not in
-    order: they are closed, as those that another one replaces in order.
+    connection of later times may have their addresses, though it stands before them in a file that
+    is not in order: they are closed, as those that another one replaces in order.
     """
     came_again: dict[tuple[str, ...], int] = {}
     for link in links:
