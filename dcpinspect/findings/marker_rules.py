@@ -37,9 +37,9 @@ RULES = rules(
     snapshot-incomplete snapshot warning
         fires: another marker, or a stream end with reason ok, comes before the end of a snapshot,
             or such a stream end before that of an OSO snapshot; a note if collections are off or
-            unknown, or the server is older than 7.0 (or may be, and the stream request was not
-            captured): then it does not say what it hides at the end; unknown whose, if the server
-            may be older
+            unknown, or the server is older than 7.0: then it does not say what it hides at the end;
+            unknown whose, if the server may be older, and a note if the stream request was not
+            captured, either
         unless: a second marker with the same range and history; a replica that merges snapshots;
             streams that reached their requested end; after a hole
         next: report it with the producer's version, because with collections it has to send a
@@ -172,7 +172,7 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
     has_advanced = context.versions(connection).has(SEQNO_ADVANCED)
     is_blind = has_advanced is None and not context.streams[stream].request.is_captured
-    tells_hidden = sees_all or (not is_blind and context.tells_hidden(connection))
+    tells_hidden = (not is_blind and context.tells_hidden(connection)) or sees_all
     is_owed = tells_hidden and (sees_all or has_advanced)
     end = plain(row.end)
     if row.reached > LEAST:
