@@ -11,12 +11,14 @@ import termios
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Thread
 
 import numpy as np
 
 from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.kernel_filter import expression
+from dcpinspect.capture.mended import HEAD, is_from_terminal
 from dcpinspect.capture.packet_socket import MOST
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng_writer import packet_blocks
@@ -26,6 +28,12 @@ from dcpinspect.text import escape
 READ_BYTES = 1 << 20
 START_S = 60.0
 """Seconds that ssh may take to log in, and somebody to type a password."""
+LINGER_S = 3.0
+"""Seconds after the end of ssh for which a process that it left behind may keep its output open."""
+_MOST_SAID = 1 << 12
+"""Bytes of standard error that are kept, the last ones."""
+_MOST_TOLD = 200
+"""Letters of them that are told."""
 
 
 @contextmanager
@@ -78,7 +86,10 @@ class RemoteInterface:
         )
         self._process = self._started(ssh, run)
         self._said = b""
-        self._data = b""
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._heard = time.monotonic()
+        self._data = self._head = b""
         self._blocks: ByteArray = np.empty(0, np.uint8)
         self._ends = np.empty(0, np.int64)
         self._given = 0
@@ -111,25 +122,35 @@ class RemoteInterface:
                 self._place, f"ssh cannot be started ({error.strerror})", "install it"
             ) from error
         assert process.stdout is not None
-        assert process.stderr is not None
-        for end in (process.stdout, process.stderr):
-            os.set_blocking(end.fileno(), False)
+        os.set_blocking(process.stdout.fileno(), False)
         return process
+
+    def _listen(self) -> None:
+        """Keeps the end of what ssh says. A thread of its own does, because ssh waits, and sends no
+        packets, while nobody takes it.
+        """
+        assert self._process.stderr is not None
+        with self._process.stderr as error_output:
+            while piece := error_output.read(READ_BYTES):
+                self._said = (self._said + piece)[-_MOST_SAID:]
 
     def _begun(self) -> Pcap:
         """Waits for the header of the capture, and returns its form. Descriptor 0 can be read once
         the capture is to end.
         """
-        latest = time.monotonic() + START_S
+        latest, is_interrupted = time.monotonic() + START_S, False
         while len(self._data) < FILE_HEADER and not self._is_over and time.monotonic() < latest:
             if 0 in select.select([self.fileno(), 0], [], [], 1.0)[0]:
                 # it ignores Ctrl-C, so that what was captured still comes; here nothing was
                 self._process.kill()
-                self._said = b"it was ended before ssh had logged in"
+                is_interrupted = True
                 break
             self._read()
         if len(self._data) < FILE_HEADER:
-            problem = f"cannot be captured there ({self._last_words()})"
+            reason = (
+                "it was ended before ssh had logged in" if is_interrupted else self._last_words()
+            )
+            problem = f"cannot be captured there ({reason})"
             advice = "try the same ssh by hand"
         else:
             try:
@@ -156,7 +177,7 @@ class RemoteInterface:
         return self._given < len(self._ends)
 
     def write_waiting(self, out: ByteArray, limit: int = MOST) -> tuple[int, int]:
-        """Writes what waits, as ``PacketSource.write_waiting``."""
+        """Writes what waits, as ``PacketSource.write_waiting``. Raises CaptureError."""
         if not self.has_more:
             self._read()
             self._walk()
@@ -170,17 +191,33 @@ class RemoteInterface:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        assert self._process.stderr is not None
+        has_ended = self._process.poll() is not None  # asked first: then all that it said is there
         is_ready = select.select([self._process.stdout], [], [], 0)[0]
         got = os.read(self._process.stdout.fileno(), READ_BYTES) if is_ready else None
         if got == b"":
             self._is_over = True
         self._data += got or b""
-        while error_output := self._process.stderr.read(1 << 12):
-            self._said = (self._said + error_output)[-4096:]
+        self._head += (got or b"")[: HEAD - len(self._head)]
+        if is_ready or not has_ended:
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > LINGER_S:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Ends the output as if nobody had it open any more."""
+        read_end, write_end = os.pipe()
+        os.close(write_end)
+        os.dup2(read_end, self.fileno(), inheritable=False)
+        os.close(read_end)
 
     def _walk(self) -> None:
-        """Turns what has come into blocks."""
+        """Turns what has come into blocks. Raises CaptureError."""
+        if is_from_terminal(self._head):
+            raise CaptureError(
+                self._place,
+                "the packets are damaged, because a terminal there writes CR LF for each LF",
+                "call ssh without -t",
+            )
         self._given, self._ends = 0, np.empty(0, np.int64)
         data = np.frombuffer(self._data, np.uint8)
         walk = self._format.walk(data, len(data), final=False)
@@ -202,12 +239,14 @@ class RemoteInterface:
 
     def _last_words(self) -> str:
         """Returns what ssh or tcpdump said last."""
+        self._listener.join(LINGER_S)
         lines = [
             line.strip()
             for line in self._said.decode(errors="replace").splitlines()
             if line.strip() and " listening on " not in line  # what it says at its start
         ]
-        return escape(" ".join(lines[-2:])) if lines else "ssh has ended"
+        words = escape(" ".join(lines[-2:])) or "ssh has ended"
+        return words if len(words) <= _MOST_TOLD else f"…{words[-_MOST_TOLD:]}"
 
     def end(self) -> None:
         """Stops receiving; what tcpdump already has is still sent."""
@@ -229,6 +268,5 @@ class RemoteInterface:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()

@@ -16,7 +16,7 @@ from dcpinspect.cli.output import refuse_to_overwrite
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
-from dcpinspect.text import did_you_mean, escape, one_of
+from dcpinspect.text import counted, did_you_mean, escape, one_of
 
 if TYPE_CHECKING:
     from dcpinspect.capture.live import LiveCapture
@@ -329,8 +329,9 @@ class Interfaces:
         numbers = capture.numbers
         losses = ", ".join([capture.drops_in_words, *self._other_losses()])
         return (
-            f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} "
-            f"packets captured{self._where()}, {losses}"
+            f"{escape(capture.files[0].name)}: "
+            f"{counted(max(numbers.packets, capture.packets), 'packet')} captured{self._where()}, "
+            f"{losses}"
         )
 
     def _other_losses(self) -> list[str]:
