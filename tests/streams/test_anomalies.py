@@ -34,7 +34,11 @@ def test_a_case_is_told_of_a_rule_that_looks_at_anomalies() -> None:
 
 
 def test_a_case_has_a_cause_of_its_rule() -> None:
-    assert [case.cause for case in CASES if case.cause] == ["keys-not-checked"]
+    assert [case.cause for case in CASES if case.cause] == [
+        "keys-not-checked",
+        "older-revision",
+        "later-revision",
+    ]
     assert all(case.cause in (None, *RULES[case.rule].causes) for case in CASES)
 
 

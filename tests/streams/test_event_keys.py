@@ -54,6 +54,7 @@ def test_a_new_entry_knows_nothing() -> None:
         LEAST,
         LEAST,
         LEAST,
+        LEAST,
         0,
         0,
         0,
