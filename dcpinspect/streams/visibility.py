@@ -76,7 +76,8 @@ def with_unseen_ends(
     lost_then = np.searchsorted(np.sort(losses.before_time), last_ns + _ANSWER_NS, "right")
     lost_then -= np.searchsorted(np.sort(losses.after_time), last_ns, "right")
     # TCP has its bytes acknowledged or sends them again, both sooner
-    is_cut = (lost_then >= _SEVERAL) | np.array([link.ends_unacked for link in links], dtype=bool)
+    is_of_filter = [link.ends_unacked and not link.has_handshake for link in links]
+    is_cut = (lost_then >= _SEVERAL) | np.array(is_of_filter, dtype=bool)
     is_cut &= last_ns < last_ns.max(initial=0) - PATIENCE_NS
     is_cut[_before_pauses(links, sessions)] = True
     return [
