@@ -449,7 +449,7 @@ def when_and_whose(finding: Finding) -> tuple[str, str]:
 
 def _when(finding: Finding, *, is_short: bool = False, has_days: bool = False) -> str:
     """Returns the time span of a finding, and how often it occurred. ``has_days``: a short one has
-    the day.
+    the day, as it has where it ends on another one.
     """
     # once on each of those that are named needs no count
     number = len(finding.vbuckets) or len(finding.connections)
@@ -458,8 +458,11 @@ def _when(finding: Finding, *, is_short: bool = False, has_days: bool = False) -
         return times
     first, last = finding.first_time_ns, max(finding.last_time_ns, finding.first_time_ns)
     if is_short:
-        day = f"{day_of(first)} " if has_days else ""
-        begin, end = f"{day}{clock(first)}", clock(last)
+        begin, end = clock(first), clock(last)
+        if day_of(first) != day_of(last):
+            begin, end = f"{day_of(first)} {begin}", f"{day_of(last)} {end}"
+        elif has_days:
+            begin = f"{day_of(first)} {begin}"
     else:
         begin, end = day_and_time(first), day_and_time(last)
         end = end[11:] if end[:10] == begin[:10] else end

@@ -270,6 +270,19 @@ def test_packets_of_several_files_are_told_apart() -> None:
     )
 
 
+def test_times_of_two_days_have_both_days_also_where_they_are_short() -> None:
+    paths = [str(SAMPLES / "orphans.pcap"), str(SAMPLES / "real-server/stuck.pcap.gz")]
+    with Reading(paths) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        told = list(
+            report_lines(reading.findings(), paths, lambda text, _: text, width=200, limit=60)
+        )
+    (line,) = [line for line in told if "2 captures" in line]
+    assert "; 2024-04-06 12:01:00–2026-11-27 21:11:55 UTC" in line
+
+
 def test_on_a_small_screen_each_error_has_its_connection_before_notes_have_all_their_rules() -> (
     None
 ):
