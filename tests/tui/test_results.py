@@ -339,7 +339,7 @@ def test_the_verdict_on_a_connection_alone_counts_no_other(inspection: Inspectio
 def test_what_explains_a_finding_of_a_vbucket_stands_above_it() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        assert re.search(r" · flow-control-stall:.*\n +bytes.*\n.*\n └ slow-stream", screen(app))
+        assert re.search(r" · flow-control-stall, con 3:.*\n.*\n.*\n └ slow-stream", screen(app))
         await press(app, pilot, "e")
         assert app.view == "findings"
 
