@@ -237,7 +237,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor down by so many screens, or up."""
-        lines = max(1, (self.size.height - self.HEAD - 1) // self.lines_of(self.at)[1])
+        height = max(1, self.lines_of(self.at)[1])  # 0 before anything is drawn
+        lines = max(1, (self.size.height - self.HEAD - 1) // height)
         column = self.at % self.across
         last = (self.count - 1 - column) // self.across * self.across + column
         if self.count:

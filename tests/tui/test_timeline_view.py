@@ -63,6 +63,7 @@ def test_the_picture_of_another_vbucket_is_gone_at_once() -> None:
         app.navigation.to_vbucket(8)
         assert (lanes_of(app).content.vbucket, lanes_of(app).item_row) == (8, 0)
         assert lanes_of(app).waiting == "reading"
+        lanes_of(app).action_page(1)  # there is no line yet
         await settled(app, pilot)
         lanes_of(app).action_open()
         await settled(app, pilot)

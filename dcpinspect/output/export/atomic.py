@@ -56,7 +56,8 @@ class AtomicFile(Target):
 
     def _open_temporary(self) -> int:
         try:
-            mode = os.stat(self._target).st_mode
+            # not of the target: in a folder as /tmp the system may refuse a link of another user
+            mode = os.stat(self.path).st_mode
         except FileNotFoundError:
             mode = None
         except OSError as error:
