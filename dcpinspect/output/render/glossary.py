@@ -111,6 +111,10 @@ cause of a rollback
     purge: back to 0 although the branch is known, because tombstones that the client needs are
         purged
     unknown: no failover log is in the capture, or the log does not explain it
+verdict of a difference
+    different: what the two sides show cannot both be of one history and one request
+    not-compared: the captures do not tell, as where one of them lacks packets
+    alike: the two sides do not contradict each other, as where a later version of the key came
 verdict of a vbucket
     orphaned: its stream ended or was refused, and its client did not request it again; all other
         verdicts are those of its newest stream

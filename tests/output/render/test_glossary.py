@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.diff.difference_columns import PATHS
+from dcpinspect.diff.difference_columns import PATHS, VERDICTS
 from dcpinspect.findings.finding_records import CONTRACTS
 from dcpinspect.findings.logs.log_events import EVENTS
 from dcpinspect.findings.recommended import Says
@@ -46,6 +46,7 @@ LISTS = {
     "role of the TCP server": w.ROLES,
     "severity of a finding": SEVERITIES,
     "family of a rule": FAMILIES,
+    "verdict of a difference": VERDICTS,
     "verdict of lint": get_args(Says),
 }
 
