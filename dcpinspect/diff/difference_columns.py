@@ -116,21 +116,22 @@ PATHS = RecordTable(
             between the two
         clock_offset_ns i64: B's clock less A's; null, as are all delays and losses, where a capture
             has times before 1970 or after 2262
-        clock_error_ns i64: by how much that may be wrong at most, either way
+        clock_error_ns i64: by how much clock_offset_ns may be wrong at most, either way
         clock_from word: what the two clocks were compared by
         segments i64: segments that end at the same byte in both captures
-        delay_min_ns i64: least time from the sender's tap to the receiver's, by these clocks
-        delay_median_ns i64: median of it
-        delay_p99_ns i64: 99th percentile of it
-        delay_max_ns i64: greatest
+        delay_min_ns i64: least time from the sender's tap to the receiver's, by both clocks
+        delay_median_ns i64: median time from the sender's tap to the receiver's
+        delay_p99_ns i64: 99th percentile of the time from the sender's tap to the receiver's
+        delay_max_ns i64: greatest time from the sender's tap to the receiver's
         lost i64: ranges of bytes that were lost between the taps, and sent again
-        lost_bytes i64: bytes in them
+        lost_bytes i64: bytes that were lost between the taps, and sent again
         a_missed_bytes i64: bytes of capture loss in A that B has, between the first and the last
             that both have
-        b_missed_bytes i64: the other way round
+        b_missed_bytes i64: bytes of capture loss in B that A has, between the first and the last
+            that both have
         answers i64: requests of this direction whose answer both captures have
         answer_median_ns i64: median time from request to answer at the tap of who asked
-        answerer_median_ns i64: the same at the tap of who answered
+        answerer_median_ns i64: median time from request to answer at the tap of who answered
         network_median_ns i64: median of the time between the taps, there and back
         answer_max_ns i64: longest time from request to answer at the tap of who asked
         first_time time: time of the connection's first packet in A
