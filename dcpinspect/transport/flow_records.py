@@ -27,6 +27,9 @@ ASIDE_BITS = 15
 if all of it was acknowledged.
 """
 
+FRAME_BITS = 40
+"""Bits of ``PackedPacket.place`` below the number of the file."""
+
 SENT, GIVEN_UP = 1, 2
 """Values of ``Flow.passed``; 0 means neither."""
 
@@ -180,13 +183,21 @@ class Flows(Flow[IntArray], StructRows[Flow]):
     """
 
 
+class PackedPacket(Struct[T]):
+    """A packet of a connection, of which there may be millions."""
+
+    place: T = number("Its file, from 0, above the ``FRAME_BITS`` bits of its frame in it.")
+    time: T = number("Its capture time in nanoseconds.")
+    number: T = number("Its number over the whole reading.")
+
+
 class TcpConnectionRow(Struct[T]):
     """A connection, from 0 on."""
 
-    first: Packet[T] = nested(Packet, "Its first packet.")
+    first: PackedPacket[T] = nested(PackedPacket, "Its first packet.")
     last_time: T = number("Time of its latest packet.")
-    closed: Packet[T] = nested(
-        Packet,
+    closed: PackedPacket[T] = nested(
+        PackedPacket,
         "The packet that had it; or the packet of the connection that came after it on the "
         "same addresses. While it is open, only the file of its latest packet.",
     )

@@ -22,6 +22,7 @@ from dcpinspect.transport.flow_records import (
     BY_FIN,
     BY_RST,
     FILE_BIT,
+    FRAME_BITS,
     GIVEN_UP,
     HOLE,
     LONGEST_SHUTS,
@@ -536,7 +537,7 @@ def count_packet(tables: TransportTables, side: int) -> None:
     if says_new(tables, side):
         connection.last_time = tables.segment.packet.time
         if connection.closed_how == OPEN:
-            connection.closed.file = tables.segment.packet.file
+            connection.closed.place = tables.segment.packet.file << FRAME_BITS
     tables.sides[side].packets += 1
     if connection.unreached != 0 and (connection.unreached > 0) == (side & 1 == 1):
         connection.unreached = 0

@@ -16,9 +16,11 @@ from dcpinspect.transport import flow_records
 from dcpinspect.transport.chunk import Packet
 from dcpinspect.transport.flow_records import (
     BY_RST,
+    FRAME_BITS,
     OPEN,
     REPLACED,
     Flow,
+    PackedPacket,
     Side,
     TcpConnectionRow,
     TransportTables,
@@ -111,6 +113,14 @@ def note_route(tables: TransportTables, pair: int, network: int, c: int) -> None
 
 
 @kernel_function
+def pack(packed: PackedPacket, packet: Packet) -> None:
+    """Notes a packet in fewer bytes."""
+    packed.place = packet.file << FRAME_BITS | packet.frame
+    packed.time = packet.time
+    packed.number = packet.number
+
+
+@kernel_function
 def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
     """Opens a connection on an address pair; ``first``: its first packet. Returns its number."""
     c = tables.counts.connections
@@ -121,8 +131,8 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     connection = tables.connections[c]
     connection.pair = pair
     connection.client_end = client_end
-    connection.first = first
-    connection.closed.file = first.file
+    pack(connection.first, first)
+    connection.closed.place = first.file << FRAME_BITS
     connection.last_time = first.time
     connection.closed_how = OPEN
     for side in range(2 * c, 2 * c + 2):
@@ -136,7 +146,7 @@ def note_close(connection: TcpConnectionRow, how: int, by: int, packet: Packet) 
     if connection.closed_how == OPEN:
         connection.closed_how = how
         connection.closed_by = by
-        connection.closed = packet
+        pack(connection.closed, packet)
 
 
 @kernel_function

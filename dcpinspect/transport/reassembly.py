@@ -33,6 +33,7 @@ from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
     BY_RST,
     END,
+    FRAME_BITS,
     HELD,
     HOLE,
     LONGEST_SHUTS,
@@ -568,15 +569,15 @@ class Reassembler:
         """Returns when these connections, by number, were seen so far."""
         rows = self._tables.connections[connections - 1]
         columns = (
-            rows.first.file,
-            rows.first.frame,
+            rows.first.place >> FRAME_BITS,
+            rows.first.place & (1 << FRAME_BITS) - 1,
             rows.first.time,
             rows.last_time,
             np.array(_CLOSED)[rows.closed_how],
             np.where(rows.closed_how != OPEN, rows.closed_by, -1),
             rows.closed.number,
-            rows.closed.frame,
-            rows.closed.file,
+            rows.closed.place & (1 << FRAME_BITS) - 1,
+            rows.closed.place >> FRAME_BITS,
             rows.closed.time,
             self._tables.flows.jump[self._first_flows(connections - 1)],
         )

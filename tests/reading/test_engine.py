@@ -505,5 +505,5 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(
         tables.connections.dtype.itemsize
         + 2 * tables.sides.dtype.itemsize
         + engine.transport.pairs.keys[0].nbytes
-        <= 136
+        <= 120
     )
