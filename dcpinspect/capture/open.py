@@ -17,15 +17,13 @@ import numpy as np
 
 from dcpinspect.arrays import IntArray
 from dcpinspect.capture.batch import MOST_OPEN, TIME_NS, PacketBatch, pause
-from dcpinspect.capture.byte_source import STDIN, ByteSource, Storage, Window
+from dcpinspect.capture.byte_source import STDIN, Storage
 from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.encapsulations import UnreadLinkType
+from dcpinspect.capture.file_reader import EARLIEST, LATEST, PEEK, FileReader
 from dcpinspect.capture.folders import FolderCapture, with_folders
-from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
 from dcpinspect.capture.merging import consecutive, merged_batches
-from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
-from dcpinspect.capture.pcap import FILE_HEADER, Pcap
-from dcpinspect.capture.pcapng import PcapNg
+from dcpinspect.capture.packet_walk import MAX_PROBLEMS, InterfaceCounts
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.closable import Closable
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
@@ -36,21 +34,14 @@ BATCH_BYTES = 12 << 20
 """Number of bytes read at once. With 16 MiB ten million messages are written 3 % sooner and take 70
 MiB more, with 8 MiB 11 % later and 50 MiB less.
 """
-TEXT = 8
-"""So many letters, digits and signs are a text; as many are where a block is damaged."""
 MOST_PACKETS = 1 << 16
 """Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood
 has 200,000 packets in what is read at once.
 """
-EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
-"""Times before and after all others."""
 _END = LATEST, 1 << 62
 _LEAST_BATCH = 1 << 18
 _FEW_PACKETS = 1 << 13
 """Of fewer packets than these, most of the work is done for the batch."""
-_PEEK = 1 << 16
-_TAIL = 1 << 20
-"""Number of bytes in which the last packets of a file are looked for."""
 _NUMBERS = re.compile(r"\d+")
 _LEFT_OUT = "left out, for it "
 
@@ -154,7 +145,7 @@ class Capture(Closable):
         self._after: dict[int, int] = {}
         """Files that go on where another one ends, by their place in ``files``."""
         self._follow = follow
-        self._readers: dict[int, _Reader] = {}
+        self._readers: dict[int, FileReader] = {}
         """Files that are open, by their place in ``files``."""
         self._first_ns: list[int] = []
         """Time of each file's first packet, if there are several files."""
@@ -243,20 +234,20 @@ class Capture(Closable):
         if not _can_be_opened_again(path):
             self._readers[number] = self._open_reader(path, self.batch_bytes)
             return self._readers[number].first_time()
-        reader = _Reader(path, _PEEK)
+        reader = FileReader(path, PEEK)
         try:
             return reader.first_time()
         finally:
             reader.close()
 
-    def _open_reader(self, path: str, batch_bytes: int) -> _Reader:
+    def _open_reader(self, path: str, batch_bytes: int) -> FileReader:
         if isinstance(path, FolderCapture) and os.path.exists(path) and not os.path.isfile(path):
             raise CaptureError(
                 path,
                 "is a pipe, socket or device, and of directories only files are read",
                 "name it itself",
             )
-        return _Reader(path, batch_bytes, follow=self._follow)
+        return FileReader(path, batch_bytes, follow=self._follow)
 
     @property
     def packets(self) -> int:
@@ -417,7 +408,7 @@ class _OpenFile:
     """A file that is being read: its packets that are in memory, and were not handed out."""
 
     def __init__(
-        self, number: int, lane: int, reader: _Reader, ahead_ns: int, before: _OpenFile | None
+        self, number: int, lane: int, reader: FileReader, ahead_ns: int, before: _OpenFile | None
     ) -> None:
         self.number = number
         self.lane = lane
@@ -533,121 +524,6 @@ def _check_named_once(paths: Sequence[str]) -> None:
         seen.add(real_path)
 
 
-class _Reader:
-    """One file, walked buffer by buffer."""
-
-    def __init__(self, path: str, batch_bytes: int, *, follow: bool = False) -> None:
-        self.source = ByteSource(path, follow=follow)
-        self.window = Window(self.source, batch_bytes)
-        self._first: Walk | None = None
-        self._before_first: list[tuple[int, str]] = []  # damaged places, by offset in the file
-        try:
-            while self.window.size < FILE_HEADER and not self.window.at_end:
-                self.window.advance(0, FILE_HEADER)
-            self.format = self._recognised()
-        except BaseException:
-            self.close()
-            raise
-
-    def _recognised(self) -> Format:
-        header = self.window.data[: min(self.window.size, FILE_HEADER)].tobytes()
-        if not header or (self.source.problem and len(header) < FILE_HEADER):
-            raise CaptureError(
-                self.source.name,
-                self.source.problem or "is empty",
-                "record again, or name another file",
-            )
-        for kind in (Pcap, PcapNg):
-            try:
-                return kind(header)
-            except ValueError:
-                continue
-        from dcpinspect.capture.no_capture import (  # deferred: for what is no capture
-            HEAD,
-            what_it_is,
-        )
-
-        self.window.advance(0, HEAD)
-        if answer := what_it_is(self.window.data[: min(self.window.size, HEAD)].tobytes()):
-            raise CaptureError(self.source.name, *answer)
-        start = header[:4].hex(" ")
-        raise CaptureError(
-            self.source.name,
-            f"is not a capture (begins with {start})",
-            "give a pcap or pcapng file, plain or packed by gzip, zstd, xz or bzip2",
-        )
-
-    def __iter__(self) -> Iterator[tuple[Walk, Window]]:
-        window = self.window
-        # then a record that is being written is no damage
-        while not (window.at_end and self.source.was_stopped):
-            walk = self._walk() if self._first is None else self._first
-            self._first = None
-            if window.at_end and self.source.problem:
-                walk.problems.append((window.size, self.source.problem))
-            yield walk, window
-            if window.at_end:
-                return
-            window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
-
-    def _seen(self, at: int) -> str:
-        """Returns what the bytes of a damaged place look like, as a part of a sentence; empty for
-        nothing in particular.
-        """
-        data = self.window.data[: self.window.size]
-        damaged_bytes = data[at : at + TEXT].tobytes()
-        if (
-            len(damaged_bytes) == TEXT
-            and damaged_bytes.isascii()
-            and damaged_bytes.decode().isprintable()
-        ):
-            return f"; text is there: {damaged_bytes.decode()}…"
-        if len(damaged_bytes) == TEXT and not damaged_bytes.strip(b"\0"):
-            return "; zeros are there, which were never written, or are lost"
-        lines = np.count_nonzero(data == ord("\n"))
-        if lines >= CERTAIN and lines == np.count_nonzero(
-            (data[1:] == ord("\n")) & (data[:-1] == ord("\r"))
-        ):
-            return f"; {NO_TERMINAL}"
-        return ""
-
-    def _walk(self) -> Walk:
-        walk = self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
-        walk.problems[:] = [
-            *((at - self.window.file_offset, damage) for at, damage in self._before_first),
-            *((at, f"{damage}{self._seen(at)}") for at, damage in walk.problems),
-        ]
-        self._before_first = []
-        return walk
-
-    def first_time(self) -> int:
-        """Returns the time of the first packet in nanoseconds; ``LATEST`` if there is none. A pipe
-        keeps what was read for this.
-        """
-        while True:
-            walk = self._walk()
-            if len(walk):
-                self._first = walk
-                return int(walk.columns[TIME_NS, 0])
-            if self.window.at_end:
-                self._first = walk
-                return LATEST
-            self._before_first = [
-                (self.window.file_offset + at, damage) for at, damage in walk.problems
-            ][:MAX_PROBLEMS]
-            self.window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
-
-    @property
-    def has_snaplens(self) -> bool:
-        """Whether the first packets are of interfaces with different snapshot lengths."""
-        self.first_time()
-        return self._first is not None and self._first.snaplen is not None
-
-    def close(self) -> None:
-        """Frees the file."""
-        self.source.close()
-
-
 def open_capture(
     paths: Sequence[str | Path] | str | Path,
     *,
@@ -661,24 +537,6 @@ def open_capture(
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
     return Capture([os.fspath(name) for name in names], batch_bytes, follow=follow)
-
-
-def last_packets(path: str) -> PacketBatch | None:
-    """Returns packets up to the end of a file, which is not read for this; None if it is packed, or
-    no record is found. Raises CaptureError and OSError.
-    """
-    reader = _Reader(path, _PEEK)
-    try:
-        if reader.source.storage != "plain" or reader.first_time() == LATEST:
-            return None
-        with open(path, "rb") as file:
-            file.seek(max(FILE_HEADER, os.fstat(file.fileno()).st_size - _TAIL))
-            # what begins no record: the next one is looked for
-            data = np.frombuffer(bytes((255,)) * FILE_HEADER + file.read(_TAIL), np.uint8)
-        walk = reader.format.walk(data, len(data), final=True)
-        return PacketBatch(data, walk.columns, 0, 1, 0, 0) if len(walk) else None
-    finally:
-        reader.close()
 
 
 def last_time(paths: Sequence[str]) -> int:

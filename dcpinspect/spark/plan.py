@@ -9,7 +9,7 @@ from heapq import merge
 from itertools import pairwise
 from typing import Any
 
-from dcpinspect.capture.open import EARLIEST
+from dcpinspect.capture.file_reader import EARLIEST
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark.analysis import MOST_SHARES, PartTask

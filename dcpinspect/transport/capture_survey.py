@@ -18,7 +18,8 @@ import numpy as np
 
 from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, unique
 from dcpinspect.capture.batch import MOST_OPEN, PacketBatch
-from dcpinspect.capture.open import EARLIEST, LATEST, last_packets, open_capture, series_of
+from dcpinspect.capture.file_reader import EARLIEST, LATEST, last_packets
+from dcpinspect.capture.open import open_capture, series_of
 from dcpinspect.errors import CaptureError
 from dcpinspect.transport import headers as h
 from dcpinspect.transport.clock_steps import UNDATED_NS, ClockSteps, Edges, edges, goes_on

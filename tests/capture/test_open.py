@@ -6,14 +6,13 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dcpinspect.capture.open import last_packets, open_capture
+from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
 from tests import builders
 from tests.builders import Recorded
@@ -188,22 +187,6 @@ def test_files_of_two_rings_keep_their_lanes(tmp_path: Path) -> None:
             for number, lane in zip(batch.files.tolist(), in_batch.tolist(), strict=True):
                 lanes.setdefault(Path(capture.files[number].name).name[0], set()).add(lane)
     assert lanes == {"a": {0}, "b": {1}}
-
-
-@pytest.mark.parametrize("form", [builders.pcap, builders.pcapng])
-def test_the_last_packets_of_a_plain_file_are_found_without_reading_it(
-    form: Callable[[Sequence[Recorded]], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dcpinspect.capture.open._TAIL", 800)
-    (path := tmp_path / "x").write_bytes(form(PACKETS))
-    found = last_packets(str(path))
-    assert found is not None
-    assert 2 < len(found) < len(PACKETS)
-    assert [found.bytes_of(index) for index in range(len(found))] == [
-        one.data for one in PACKETS[-len(found) :]
-    ]
-    (tmp_path / "x.gz").write_bytes(gzip.compress(form(PACKETS)))
-    assert last_packets(str(tmp_path / "x.gz")) is None
 
 
 def test_a_file_that_is_replaced_before_its_turn_is_told(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_files_of_one_capture_are_as_one_file_with_a_clock_that_was_set(
     """Also where only the ends of large files are looked at, and whatever order they are given in."""
     if is_large:
         monkeypatch.setattr(capture_survey, "LOOKED_AT", 1)
-        monkeypatch.setattr("dcpinspect.capture.open._TAIL", 1 << 14)
+        monkeypatch.setattr("dcpinspect.capture.file_reader._TAIL", 1 << 14)
     packets = set_back(doubled.packets_of(RESUME), step[0], -step[1] * 10**9)
     found, steps, _ = found_in(doubled.written(tmp_path, packets))
     assert ("bad-stream-range", "error", 1) in found
