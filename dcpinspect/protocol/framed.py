@@ -177,9 +177,15 @@ class Accounts:
 
     def keep(self, number: int, account: FramingAccount) -> None:
         """Keeps a copy of an account."""
-        self._whole[number] = replace(account, reasons=dict(account.reasons))
-        if number < len(self._brief):
-            self._brief[number] = 0
+        if number >= len(self._brief):
+            self._brief = grown(self._brief, number + 1)
+        code = _code(account)
+        is_brief = account == _account(code)
+        self._brief[number] = code if is_brief else 0
+        if is_brief:
+            self._whole.pop(number, None)
+        else:
+            self._whole[number] = replace(account, reasons=dict(account.reasons))
 
     def put_all(self, accounts: BriefAccounts) -> None:
         """Keeps the accounts of many directions, of which none is there yet."""
@@ -239,10 +245,23 @@ class Accounts:
     def get(self, number: int) -> FramingAccount:
         """Returns the account that was put in; an empty account if there was none."""
         code = int(self._brief[number]) if number < len(self._brief) else 0
-        did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
-        if did >= _SKIPPED:
-            reasons = {REASONS[did - _SKIPPED]: size}
-            return FramingAccount(skipped=size, reasons=reasons, first_skipped=0)
-        if code:
-            return FramingAccount(size) if did == _SAID else FramingAccount(unfinished=size)
-        return self._whole.get(number) or FramingAccount()
+        return _account(code) if code else self._whole.get(number) or FramingAccount()
+
+
+def _code(account: FramingAccount) -> int:
+    """Returns what a direction did that said only one thing, and with how many bytes."""
+    did, size = _SAID, account.messages
+    if account.unfinished:
+        did, size = _BEGAN, account.unfinished
+    for reason in account.reasons:
+        did, size = _SKIPPED + REASONS.index(reason), account.skipped
+    return did << _SIZE_BITS | size if 0 < size < 1 << _SIZE_BITS else 0
+
+
+def _account(code: int) -> FramingAccount:
+    """Returns the account of a direction that said only one thing; an empty one for 0."""
+    did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
+    if did >= _SKIPPED:
+        reasons = {REASONS[did - _SKIPPED]: size}
+        return FramingAccount(skipped=size, reasons=reasons, first_skipped=0)
+    return FramingAccount(unfinished=size) if did == _BEGAN else FramingAccount(size)
