@@ -130,14 +130,19 @@ class FindingsView(View):
         return case.vbuckets[0] if case.vbuckets else None
 
     def choose(self, number: int, *, row: int = 0, vbucket: int | None = None) -> None:
-        """Selects a finding, and in its evidence ``row`` or the first message of ``vbucket``."""
+        """Selects a finding, and in its evidence ``row``; if that is not there, what shows it best of
+        ``vbucket``, or of all.
+        """
         self.list.select(number)
-        is_it = (
-            self.evidence == row
-            if vbucket is None
-            else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
+        finding = self.list.shown_finding
+        cases = () if finding is None else finding.case_of_each
+        of_cases = [case_row for case in cases for case_row in case.evidence_rows]
+        rows = np.array([row, *of_cases, *self.evidence.tolist()], np.int64)
+        of_vbucket = NO_ROWS if vbucket is None else self.host.inspection.store.of_vbucket(vbucket)
+        is_it = np.isin(rows, self.evidence) & ((rows == row) | np.isin(rows, of_vbucket))
+        self.list.evidence = (
+            int(np.searchsorted(self.evidence, rows[np.argmax(is_it)])) if is_it.any() else None
         )
-        self.list.evidence = int(np.argmax(is_it)) if is_it.any() else None
         self.arrive()
 
     @property

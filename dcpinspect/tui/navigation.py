@@ -318,7 +318,7 @@ class Navigation(ContentSwitcher):
         self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None
     ) -> None:
         """Goes to a finding, one of the findings ``others`` of a message, and there to the row of
-        its evidence, or to the first of a vbucket.
+        its evidence, or to what shows it best of a vbucket.
         """
         self.leave()
         self.findings.others = others

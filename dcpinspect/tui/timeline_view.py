@@ -316,7 +316,7 @@ class TimelineView(View):
         told_here = {told.finding for told in self.lanes.content.events if told.row == event.row}
         marked_findings = self.host.inspection.results.marked.finding_numbers(event.row)[:1]
         worst = event.finding if told_here.issuperset(marked_findings) else marked_findings[0]
-        self.host.to_finding(worst, vbucket=self.lanes.content.vbucket)
+        self.host.to_finding(worst, row=event.row, vbucket=self.lanes.content.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of the vbucket, or to the one before."""

@@ -43,6 +43,19 @@ def test_e_goes_to_the_worst_finding_of_the_message_also_where_it_is_told_elsewh
     play("loop.pcap", scene)
 
 
+@pytest.mark.parametrize("keys", [("2", "n", "enter", "e"), ("2", "n", "e")], ids=" ".join)
+def test_e_chooses_in_the_evidence_what_shows_it_of_the_vbucket(keys: tuple[str, ...]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *keys)
+        findings = app.navigation.findings
+        finding = findings.list.shown_finding
+        assert finding is not None
+        assert (finding.rule, findings.row_here) == ("orphaned-vbucket", 69)
+        assert findings.row_here > findings.evidence[0]
+
+    play("orphans.pcap", scene)
+
+
 def test_enter_goes_to_the_message_with_the_seqno() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(12, 21)
