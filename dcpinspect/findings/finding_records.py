@@ -153,8 +153,9 @@ def with_counts(
     """Returns the tables, where vbuckets, streams and connections have the number of findings that
     speak of them.
 
-    Findings about a whole connection count there only. Where one explains others of its vbuckets,
-    it counts in their place, once. Verdicts on vbuckets and streams are those that findings tell.
+    Findings about a whole connection count there only. Where one explains others of its vbuckets or
+    connections, it counts in their place, once. Verdicts on vbuckets and streams are those that
+    findings tell.
     ``clients``: the consumer of each connection, as the table of vbuckets names it.
     """
     vbuckets = tables["vbuckets"]
@@ -192,14 +193,17 @@ def _counts(
     records: Records, findings: Sequence[Finding], rows_of: Callable[[Finding], Iterable[int]]
 ) -> LazyColumn:
     """Returns the number of findings of each severity, by row of a table."""
-    vbuckets = records.values("vbucket") if "vbucket" in records.columns else None
+    of_vbuckets = "vbucket" in records.columns
+    members = records.values("vbucket" if of_vbuckets else "connection")
     number_of_id = {finding.id: number for number, finding in enumerate(findings)}
-    named = [frozenset(finding.vbuckets) for finding in findings]
+    named = [
+        frozenset(finding.vbuckets if of_vbuckets else finding.connections) for finding in findings
+    ]
     rows_of_each: list[set[int]] = [set() for _ in findings]
     for number, finding in enumerate(findings):
         cause = number_of_id.get(finding.effect_of or "")
         for row in rows_of(finding):
-            if cause is not None and (vbuckets is None or vbuckets[row] in named[cause]):
+            if cause is not None and members[row] in named[cause]:
                 rows_of_each[cause].add(row)
             else:
                 rows_of_each[number].add(row)

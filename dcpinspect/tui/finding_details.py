@@ -26,6 +26,7 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.line_view import labelled
+from dcpinspect.tui.results import explained_by
 from dcpinspect.tui.theme import Glyphs
 
 MOST_CASES = 5
@@ -130,11 +131,7 @@ def _that_differ(finding: Finding) -> Sequence[Finding]:
 def _cause_of(finding: Finding, others: Sequence[Finding]) -> str:
     """Returns where the advice about an effect is."""
     cause = next((candidate for candidate in others if candidate.id == finding.effect_of), None)
-    return (
-        ""
-        if cause is None
-        else f"it is explained by {cause.rule}, {cause.where}, which says what to do"
-    )
+    return "" if cause is None else explained_by(cause)
 
 
 def _evidence(

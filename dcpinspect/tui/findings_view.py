@@ -155,15 +155,17 @@ class FindingsView(View):
 
     @property
     def evidence_index(self) -> int:
-        """Place of the chosen message in the evidence; at first of what shows it best."""
-        finding, row = self.list.shown_finding, self.list.evidence
-        if row is None:
-            row = (
-                int(np.searchsorted(self.evidence, finding.places[0].row))
-                if finding is not None and finding.places
-                else 0
-            )
-        return max(0, min(row, len(self.evidence) - 1))
+        """Place of the chosen message in the evidence; at first of what shows it best, of a connection
+        alone on that.
+        """
+        finding, place = self.list.shown_finding, self.list.evidence
+        if place is None and finding is not None:
+            messages = [message for case in finding.case_of_each for message in case.places]
+            alone = self.host.inspection.connection
+            rows = [message.row for message in messages if message.connection == alone]
+            rows += finding.evidence_rows
+            place = int(np.searchsorted(self.evidence, rows[0])) if rows else 0
+        return max(0, min(place or 0, len(self.evidence) - 1))
 
     @property
     def row_here(self) -> int:

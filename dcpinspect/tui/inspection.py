@@ -227,5 +227,5 @@ class Inspection:
         self.results = (
             self.everything
             if self.connection is None
-            else of_connection(self.everything, self.connection)
+            else of_connection(self.everything, self.connection, self.store)
         )

@@ -22,6 +22,7 @@ from dcpinspect.output.statistics import Charts
 from dcpinspect.output.vbucket_heat import Heat
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.foreign import TLS
+from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.tables.record_tables import Records
@@ -162,18 +163,13 @@ class Results:
         return self.findings[numbers[0]] if numbers else None
 
 
-def of_connection(results: Results, connection: int) -> Results:
+def of_connection(results: Results, connection: int, store: Store) -> Results:
     """Returns the results of one connection; charts, and counts of messages, are of all.
 
-    Findings keep their texts about all connections, but only the cases of this one.
+    Findings keep their texts about all connections, but only the cases of this one. What a finding
+    about other connections explains stands for itself, and names that.
     """
-    connections = connections_of(results.findings)
-    findings = [
-        replace(finding, cases=tuple(own_cases) or finding.cases)
-        for finding in results.findings
-        if connection in connections[finding.id]
-        for own_cases in ([case for case in finding.cases if connection in case.connections],)
-    ]
+    findings, alone = _naming(results.findings, connection)
     records = {
         name: table.take(_rows_of(table, connection)) for name, table in results.records.items()
     }
@@ -192,6 +188,9 @@ def of_connection(results: Results, connection: int) -> Results:
         name: [one for one in getattr(results.charts, name) if one[0] == connection]
         for name in ("windows", "round_trips", "noops")  # each begins with its connection
     }
+    bear = bearing(partial(lives, records["streams"]), connection)
+    marks = (results.finding_marks, FindingMarks.of(alone, bear, store))
+    finding_marks = FindingMarks(*map(np.concatenate, zip(*marks, strict=True)))
     return replace(
         results,
         connection=connection,
@@ -204,17 +203,33 @@ def of_connection(results: Results, connection: int) -> Results:
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
         marked=Marked(findings),
-        bearers=bearers_of(findings, bearing(partial(lives, records["streams"]), connection)),
-        finding_marks=results.finding_marks.where(results.finding_marks.connection == connection),
+        bearers=bearers_of(findings, bear),
+        finding_marks=finding_marks.where(finding_marks.connection == connection),
     )
 
 
-def connections_of(findings: Sequence[Finding]) -> Mapping[str, set[int]]:
-    """Returns the connections of each finding, by its id, with those of what it explains."""
-    connections = {finding.id: set(finding.connections) for finding in findings}
+def _naming(findings: Sequence[Finding], connection: int) -> tuple[list[Finding], list[Finding]]:
+    """Returns the findings that name a connection, and those of them that stand alone because what
+    explains them does not.
+    """
+    foreign = {finding.id: finding for finding in findings if connection not in finding.connections}
+    named, alone = list[Finding](), list[Finding]()
     for finding in findings:
-        connections.get(finding.effect_of or "", set()).update(finding.connections)
-    return connections
+        if finding.id in foreign:
+            continue
+        cases = tuple(case for case in finding.cases if connection in case.connections)
+        finding = replace(finding, cases=cases or finding.cases)
+        if cause := foreign.get(finding.effect_of or ""):
+            advice = f"{explained_by(cause)}; C shows all connections"
+            finding = replace(finding, effect_of=None, next=advice)
+            alone.append(finding)
+        named.append(finding)
+    return named, alone
+
+
+def explained_by(cause: Finding) -> str:
+    """Says which finding explains another one."""
+    return f"it is explained by {cause.rule}, {cause.where}, which says what to do"
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:

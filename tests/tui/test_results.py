@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -86,10 +87,46 @@ def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -
 
 
 def test_a_connection_alone_has_what_explains_its_findings(inspection: Inspection) -> None:
-    alone = of_connection(inspection.results, 3)
+    alone = of_connection(inspection.results, 3, inspection.store)
     assert [(one.rule, one.connections) for one in alone.findings if one.severity == "error"] == [
         ("rollback-loop", (2, 3, 4, 5))
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["loop.pcap", "tour.pcapng", real_server("replication-60-66"), real_server("tls13")],
+    ids=str,
+)
+def test_a_connection_alone_has_as_many_findings_as_the_list_counts(name: str) -> None:
+    with read(name) as inspection:
+        table = inspection.results.records["connections"]
+        for number, listed in table.rows("connection", "findings"):
+            inspection.choose(number)
+            told = Counter(one.severity for one in inspection.results.findings if not one.effect_of)
+            assert told == {severity: count for severity, count in listed.items() if count}
+
+
+@pytest.mark.parametrize(("connection", "row"), [(6, 428), (8, 580)])
+def test_what_another_connection_explains_stands_for_itself_on_one_alone(
+    connection: int, row: int
+) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.choose(connection)
+        await press(app, pilot, "0")
+        assert "✖ 1 connection refused a message of its stream" in screen(app)
+        assert "explained by delete-times-mismatch" in screen(app)
+        await press(app, pilot, "enter", "enter")
+        assert app.packets.list.row == row
+        assert app.inspection.connection == connection, "nothing was hidden"
+        await press(app, pilot, "1", "home", "n")
+        assert app.packets.list.row in rows_of(app.inspection.results.findings[0])
+        await press(app, pilot, "2")
+        assert screen(app).count("✖ error") == 1
+        await press(app, pilot, "3")
+        assert screen(app).count("✖ consumer-refused") == 1
+
+    play(real_server("replication-60-66"), scene)
 
 
 def faulty(folder: Path) -> Path:
@@ -282,7 +319,7 @@ def tour():  # type: ignore[no-untyped-def]
 def test_connections_add_up_to_everything(tour: Inspection) -> None:
     everything = tour.everything
     found = [
-        of_connection(everything, number)
+        of_connection(everything, number, tour.store)
         for number in everything.records["connections"].values("connection")
     ]
     for name in ("streams", "snapshots", "gaps", "rollbacks", "connections"):
@@ -303,7 +340,7 @@ def test_a_connection_alone_has_vbuckets_as_if_there_was_no_other(sample: str) -
     with read(sample) as inspection:
         everything = inspection.everything
         for number in everything.records["connections"].values("connection"):
-            alone = of_connection(everything, number)
+            alone = of_connection(everything, number, inspection.store)
             own_streams = alone.records["streams"].values("vbucket")
             table = alone.records["vbuckets"]
             assert sorted(table.values("vbucket")) == sorted({*own_streams})
@@ -332,7 +369,7 @@ def test_the_map_and_the_card_of_a_connection_alone_tell_of_no_other() -> None:
 
 
 def test_the_verdict_on_a_connection_alone_counts_no_other(inspection: Inspection) -> None:
-    said = verdict(of_connection(inspection.results, 1).findings)
+    said = verdict(of_connection(inspection.results, 1, inspection.store).findings)
     assert said.startswith("no errors or warnings: 1 connection was reset with streams open")
 
 
