@@ -205,7 +205,7 @@ def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[Message
     ``rows`` stands first.
     """
     own_rows = np.intersect1d(rows_of(case), rows)[:1] if len(case.vbuckets) > 1 else NO_ROWS
-    if not len(own_rows):
+    if not len(own_rows) or case.places[0].row in rows:
         return case.places
     connection, time_ns = (
         column.value_at(0) for column in store.numbers(own_rows, ("connection", "time_ns"))

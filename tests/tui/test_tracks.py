@@ -117,11 +117,27 @@ def test_the_end_of_the_capture_stands_below_the_findings_of_the_last_message(
     assert texts[-2].row == texts[-1].row
 
 
+@pytest.mark.parametrize("vbucket", [6, 900])
+def test_a_finding_beside_a_row_has_its_time_and_says_how_much_later_it_is(vbucket: int) -> None:
+    with read(field("p06-zero-window")) as inspection:
+        told = tracks_of(inspection, vbucket).events
+        (event,) = (one.event for one in told if one.finding is not None)
+        (time_ns,) = inspection.store.numbers([event.row], ("time_ns",))[0].values.tolist()
+        (finding,) = inspection.results.findings
+    assert event.time_ns == time_ns
+    assert finding.first_time_ns - time_ns == 394_958
+    assert event.text.endswith("; in a packet 0.395 ms after this message")
+
+
 @pytest.mark.parametrize(
     ("sample", "vbucket"),
-    [("loop.pcap", 30), ("loop.pcap", 31), ("orphans.pcap", 48), ("tour.pcapng", 9)],
+    [
+        *(("loop.pcap", 30), ("loop.pcap", 31), ("orphans.pcap", 48), ("tour.pcapng", 9)),
+        *((field("p06-zero-window"), 6), (field("p06-zero-window"), 900)),
+    ],
+    ids=str,
 )
-def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: int) -> None:
+def test_the_events_are_those_of_the_command_in_its_order(sample: str | Path, vbucket: int) -> None:
     history = VbucketHistory(vbucket)
     with Reading([str(SAMPLES / sample)]) as reading:
         reading.check(vbucket=vbucket)
@@ -132,7 +148,8 @@ def test_the_events_are_those_of_the_command_in_its_order(sample: str, vbucket: 
     assert [(one.row, one.sign, one.text) for one in texts] == [
         (one.row, one.sign, one.text) for one in folded(history.events)
     ]
-    assert any(one.severity for one in texts)
+    times = [one.time_ns for one in texts if one.severity]
+    assert times == [one.time_ns for one in history.events if one.severity] != []
 
 
 def test_a_finding_is_when_it_began_on_a_timeline_and_on_charts() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from dcpinspect.arrays import IntArray
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import seconds_text, summary
@@ -212,7 +213,7 @@ def of_findings(
     places_of: Callable[[Finding], Sequence[MessagePlace]] = attrgetter("places"),
 ) -> Iterator[VbucketEvent]:
     """Yields errors and warnings about the vbucket, each where its first message is, and about
-    connections of its streams, at the time that they have everywhere. What explains others of the
+    connections of its streams, at the message that they have everywhere. What explains others of the
     vbucket comes before them. ``places_of``: returns the messages that show a case.
     """
     vbucket = streams[0].stream["vbucket"] if streams else -1
@@ -287,6 +288,11 @@ def _of_case(
                 continue
         _, _, story = max(before or begun_streams[:1], key=lambda begun: begun[:2])
         times = f"; {case.count:,} times in all" if case.count > 1 else ""
+        same_row = (shows for shows in places if shows.row == offender.row and shows.has_message)
+        message = next(same_row, offender)
+        if offender.time_ns > message.time_ns:
+            later = duration(offender.time_ns - message.time_ns)
+            times = f"; in a packet {later} after this message{times}"
         return VbucketEvent(
             offender.row,
             4,
@@ -295,7 +301,7 @@ def _of_case(
             story.stream["sid"],
             "finding",
             f"{case.rule}: {one_line(case.message)}{times}",
-            offender.time_ns,
+            message.time_ns,
             severity=case.severity,
         )
     return None
