@@ -205,7 +205,7 @@ class Inspection:
             replace(self._heat, counts=self._heat.counts.copy()),
             self.reading.coverage,
             LookedAt.from_reading(self.reading),
-            Marked(findings),
+            Marked(findings, self.store),
             bearers_of(findings, bear),
             FindingMarks.of(findings, bear, self.store),
             closed={link.number: link.closed_ns for link in self.reading.links if link.closed},

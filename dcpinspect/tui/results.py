@@ -40,9 +40,9 @@ def rows_of(finding: Finding) -> RowNumbers:
 class Marked:
     """The rows that show findings."""
 
-    def __init__(self, findings: Sequence[Finding] = ()) -> None:
-        """Makes the columns. ``findings``: the worst first."""
-        rows_of_each = [rows_of(finding) for finding in findings]
+    def __init__(self, findings: Sequence[Finding] = (), store: Store | None = None) -> None:
+        """Makes the columns. ``findings``: the worst first. ``store``: has their messages."""
+        rows_of_each = [_shown_by(finding, store) for finding in findings if store is not None]
         rows = np.concatenate([NO_ROWS, *rows_of_each])
         numbers = np.repeat(
             np.arange(len(rows_of_each), dtype=np.uint32),
@@ -84,6 +84,20 @@ class Marked:
             if len(listed):
                 return int(listed[0])
         return None
+
+
+def _shown_by(finding: Finding, store: Store) -> RowNumbers:
+    """Returns the rows that show a finding. Evidence on vbuckets that it does not name is not among
+    them: such a message is well, and only tells that others went on.
+    """
+    rows = rows_of(finding)
+    evidence = np.setdiff1d(rows, finding.rows)
+    evidence = evidence[evidence >= store.first_row]
+    if not finding.vbuckets or not len(evidence):
+        return rows
+    (vbucket,) = store.numbers(evidence, ("vbucket",))
+    batch = store.messages(evidence[~np.isin(vbucket.values, finding.vbuckets)])
+    return np.setdiff1d(rows, batch.row[batch.vbuckets_of(np.arange(len(batch))).is_known])
 
 
 _AT_ONCE = 1 << 12
@@ -202,7 +216,7 @@ def of_connection(results: Results, connection: int, store: Store) -> Results:
         charts=replace(results.charts, **series),
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
-        marked=Marked(findings),
+        marked=Marked(findings, store),
         bearers=bearers_of(findings, bear),
         finding_marks=finding_marks.where(finding_marks.connection == connection),
     )

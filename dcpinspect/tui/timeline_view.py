@@ -106,30 +106,24 @@ class TimelineView(View):
 
     def _follow(self) -> None:
         """Puts the list on the last event of the stream before the cursor of the lanes."""
-        lanes, events = self.lanes, self.lanes.content.events
-        cursor_event = self.events.event
-        if cursor_event is not None and (lanes.chosen_row, lanes.stream) == (
-            cursor_event.row,
-            cursor_event.track,
-        ):
+        lanes, event = self.lanes, self.events.event
+        if event is not None and (lanes.chosen_row, lanes.stream) == (event.row, event.track):
             return
-        is_on_row, of_stream = bool(lanes.chosen_row), list[tuple[tuple[int, ...], int]]()
-        for number, event in enumerate(events):
-            position = event.seqno if lanes.axis == "seqno" else event.time
-            worst = -(1 << 30 if event.finding is None else event.finding)
-            if event.track == lanes.stream:
-                of_stream.append(
-                    (
-                        (event.row, event.row, worst)
-                        if is_on_row
-                        else (position, -event.row, worst),
-                        number,
-                    )
-                )
+        of_stream = [
+            (
+                (event.row, event.row)
+                if lanes.chosen_row
+                else (event.seqno if lanes.axis == "seqno" else event.time, -event.row),
+                -(1 << 30 if event.finding is None else event.finding),
+                -number,
+            )
+            for number, event in enumerate(lanes.content.events)
+            if event.track == lanes.stream
+        ]
         limit = lanes.chosen_row or lanes.span[1]
         before = [event for event in of_stream if event[0][0] <= limit] or of_stream[:1]
         if before:
-            self.events.point(max(before)[1])
+            self.events.point(-max(before)[-1])
 
     @property
     def keyboard(self) -> Timeline:
@@ -309,19 +303,53 @@ class TimelineView(View):
         """Goes to the finding under the cursor, or to the worst one about the vbucket. Where the
         message shows a worse one that is told elsewhere, it is that, as in Packets.
         """
-        event = self.events.event
-        if event is None or event.finding is None:
+        row, number = self._cursor
+        listed = self.events.items[number - 1].finding if number else None
+        marked_findings = self.host.inspection.results.marked.finding_numbers(row)[:1]
+        of_row = {event.finding for event in self.lanes.content.events if event.row == row}
+        if listed is None or not of_row.issuperset(marked_findings):
+            listed = next(iter(marked_findings), None)
+        if listed is None:
             super().action_finding()
-            return
-        told_here = {told.finding for told in self.lanes.content.events if told.row == event.row}
-        marked_findings = self.host.inspection.results.marked.finding_numbers(event.row)[:1]
-        worst = event.finding if told_here.issuperset(marked_findings) else marked_findings[0]
-        self.host.to_finding(worst, row=event.row, vbucket=self.lanes.content.vbucket)
+        else:
+            self.host.to_finding(listed, row=row, vbucket=self.lanes.content.vbucket)
+
+    @property
+    def _cursor(self) -> tuple[int, int]:
+        """Row at the cursor, and number from 1 of the finding there among the events; 0: none."""
+        event = self.events.event
+        row = self.lanes.chosen_row or (event.row if event is not None else 0)
+        is_told = event is not None and event.row == row and event.finding is not None
+        return row, (self.events.at + 1) * is_told
 
     def action_bad(self, back: bool = False) -> None:
-        """Moves to the next error or warning of the vbucket, or to the one before."""
-        if self.to_next(self.events, "error or warning of these streams", back=back):
+        """Moves to the next message of the vbucket that shows an error or a warning, or to the one
+        before; the list has like ones once, lanes have all.
+        """
+        events, cursor = self.events, self._cursor
+        stops = {
+            (event.row, place + 1)
+            for place, event in enumerate(events.items)
+            if events.is_bad(place)
+        }
+        rows = {
+            row for track in self.lanes.content.tracks for row in track.finding_marks.row.tolist()
+        }
+        stops |= {(row, 0) for row in rows.difference(row for row, _ in stops)}
+        ahead = {stop for stop in stops if (stop < cursor if back else stop > cursor)}
+        row, number = (max if back else min)(ahead, default=(0, 0))
+        if number:
+            events.set_cursor(number - 1)
             self._event_chosen()
+        elif row:
+            self._go_to_row(row)
+        else:
+            self.tell_none(
+                "error or warning of these streams",
+                is_behind=not stops <= {cursor},
+                is_here=cursor in stops,
+                back=back,
+            )
 
     def action_near(self, steps: int) -> None:
         """Moves to the next gap, or to the one before."""

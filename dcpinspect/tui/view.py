@@ -162,13 +162,20 @@ class View(Widget):
         line = shown.next_place(is_wanted, back=back)
         if line is not None:
             shown.set_cursor(line)
-        elif shown.next_place(is_wanted, back=not back) is not None:
-            ahead, behind = ("before", "after") if back else ("after", "before")
-            self.host.show_status(f"no {what} {ahead} here; there are some {behind}")
         else:
-            is_only = shown.count and is_wanted(shown.at)
-            self.host.show_status(f"no {'other ' if is_only else ''}{what}")
+            is_behind = shown.next_place(is_wanted, back=not back) is not None
+            is_here = bool(shown.count) and is_wanted(shown.at)
+            self.tell_none(what, is_behind=is_behind, is_here=is_here, back=back)
         return line is not None
+
+    def tell_none(self, what: str, *, is_behind: bool, is_here: bool, back: bool) -> None:
+        """Says that no place of a kind is ahead, and whether one is behind or under the cursor."""
+        ahead, behind = ("before", "after") if back else ("after", "before")
+        self.host.show_status(
+            f"no {what} {ahead} here; there are some {behind}"
+            if is_behind
+            else f"no {'other ' * is_here}{what}"
+        )
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning of what the view shows; by default, to the next such

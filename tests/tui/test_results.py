@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Marked, Results, of_connection, rows_of
 from dcpinspect.tui.row_index import RowIndex
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.encode import encode
 from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream
@@ -40,11 +41,9 @@ def all_rows(last: int) -> RowIndex:
 
 
 @pytest.fixture
-def inspection() -> Inspection:
-    found = Inspection([str(SAMPLES / "loop.pcap")])
-    found.load()
-    found.close()
-    return found
+def inspection() -> Iterator[Inspection]:
+    with read("loop.pcap") as found:
+        yield found
 
 
 def test_bad_rows_are_walked_in_both_directions(inspection: Inspection) -> None:
@@ -75,10 +74,10 @@ def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -
         row: [number for number, one in enumerate(findings) if row in rows_of(one)]
         for row in range(1, inspection.results.rows + 1)
     }
-    marked = Marked(findings)
+    marked = Marked(findings, inspection.store)
     assert {row: marked.finding_numbers(row) for row in told} == told
     effects = [number for number, one in enumerate(findings) if one.effect_of is not None]
-    behind = Marked([findings[number] for number in effects])
+    behind = Marked([findings[number] for number in effects], inspection.store)
     assert len(behind.rows)
     assert not len(behind.bad), "what another finding explains is not counted"
     assert max(map(len, told.values())) > 1
@@ -91,6 +90,28 @@ def test_a_connection_alone_has_what_explains_its_findings(inspection: Inspectio
     assert [(one.rule, one.connections) for one in alone.findings if one.severity == "error"] == [
         ("rollback-loop", (2, 3, 4, 5))
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "unmarked"),
+    [
+        ("orphans.pcap", "orphaned-vbucket", [75]),
+        (field("r05-nmvb-not-retried"), "orphaned-vbucket", [167]),
+        (field("r06-now-missing-vbucket"), "start-not-listed", []),
+    ],
+    ids=str,
+)
+def test_evidence_on_vbuckets_that_a_finding_does_not_accuse_is_not_marked(
+    name: str, rule: str, unmarked: list[int]
+) -> None:
+    with read(name) as inspection:
+        results = inspection.results
+        (number,) = (n for n, one in enumerate(results.findings) if one.rule == rule)
+        rows = rows_of(results.findings[number]).tolist()
+        assert unmarked == [
+            row for row in rows if number not in results.marked.finding_numbers(row)
+        ]
+        assert not {*unmarked} & {*results.marked.bad.tolist()}
 
 
 @pytest.mark.parametrize(

@@ -329,6 +329,40 @@ def test_a_narrow_screen_has_the_whole_of_where_other_errors_are() -> None:
     play(real_server("v85-consumer-errors"), scene, NARROW)
 
 
+@pytest.mark.parametrize(
+    ("name", "vbucket", "rows"),
+    [
+        (field("r02-duplicate-collection-ids"), 80, [115, 117, 119, 121]),
+        (real_server("replication-60-66"), 3, [576, 577]),
+    ],
+)
+def test_n_goes_to_all_signs_of_the_lanes(name: Path, vbucket: int, rows: list[int]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(vbucket)
+        await settled(app, pilot)
+        lanes = lanes_of(app)
+        shown = [
+            lanes.content.found_at(track, "time") for track in range(len(lanes.content.tracks))
+        ]
+        await press(app, pilot, "home")
+        seen, cells = [], [set[tuple[int, str]]() for _ in shown]
+        for key in ["n"] * len(rows) + ["N"] * (len(rows) - 1):
+            await press(app, pilot, key)
+            seen.append(lanes.chosen_row)
+            (row_ns,) = app.inspection.store.numbers([lanes.chosen_row], ("time_ns",))[
+                0
+            ].values.tolist()
+            cells[lanes.stream].add((row_ns - lanes.content.first_ns, "error"))
+        assert seen == [*rows, *rows[-2::-1]]
+        assert cells == shown
+        await press(app, pilot, "n", "e")
+        assert app.navigation.findings.row_here == rows[1]
+        await press(app, pilot, "backspace", "enter")
+        assert app.packets.list.row == rows[1]
+
+    play(name, scene)
+
+
 def test_a_time_of_vbuckets_opens_lanes_as_high_as_their_items_along_time() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", *["right"] * 10, "enter")
