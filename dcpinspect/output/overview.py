@@ -95,7 +95,6 @@ def _clients(
     """Returns the clients, by host, service and agent, with their whole name if all connections
     have the same; ``vbuckets``: asked for by connection.
     """
-    names = {number: session.name for number, session in sessions.items()}
     clients: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
@@ -104,20 +103,23 @@ def _clients(
     return [
         {
             "address": host,
-            "name": _whole_name(name, {names.get(number) for number in numbers}),
+            "name": _whole_name(service, [sessions.get(number) for number in numbers]),
             "is_opened": any(_is_opened(sessions.get(number)) for number in numbers),
             "agent": agent or None,
             "connections": numbers,
             "vbuckets": len(set[int]().union(*(vbuckets.get(number, ()) for number in numbers))),
         }
-        for (host, name, agent), numbers in clients.items()
+        for (host, service, agent), numbers in clients.items()
     ]
 
 
-def _whole_name(service: str, names: Collection[str | None]) -> str | None:
+def _whole_name(service: str, sessions: Sequence[Session | None]) -> str | None:
     """Returns the DCP name if connections of a service have the same, such as ``service:1``."""
-    whole_name = next(iter(names)) if len(names) == 1 else None
-    return whole_name if whole_name and whole_name.startswith(service) else service or None
+    names = {
+        session.name if session is not None and session.begins_with_service else None
+        for session in sessions
+    }
+    return (names.pop() if len(names) == 1 else None) or service or None
 
 
 def _servers(

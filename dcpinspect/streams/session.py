@@ -100,6 +100,8 @@ class Session:
     """
     group: str = ""
     """What the services of a group's members share: all but a number at the end, as pods have."""
+    begins_with_service: bool = False
+    """Whether the name does; where texts are replaced, it does not show any more."""
     is_named_well: bool = False
     """Whether the name has the form service:unique, or is JSON that says as much."""
     is_replication: bool = False

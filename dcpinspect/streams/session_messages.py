@@ -501,9 +501,9 @@ def _is_broken(key: bytes) -> bool:
 
 def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     """Stores the name that an open gives its connection, or the replacement of that name."""
-    name_object, service = json_object(raw), service_of(raw)
+    name_object, service, name = json_object(raw), service_of(raw), text(raw)
+    session.begins_with_service = name.startswith(service)
     if name_object is None:
-        name = text(raw)
         session.is_named_well = bool(service and name.partition(":")[2])
         session.is_replication = name.startswith(BETWEEN_NODES)
     else:  # ``a`` is the program, ``i`` tells its connections apart

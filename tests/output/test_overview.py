@@ -10,6 +10,7 @@ from dcpinspect.output.overview import overview, overview_records
 from dcpinspect.output.render.info_text import info_lines
 from dcpinspect.output.render.message_lines import share_of
 from dcpinspect.output.render.verdict import LookedAt
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import INFO
 from tests.peers.truth import SAMPLES
@@ -43,6 +44,18 @@ def test_a_client_has_its_whole_name_if_its_connections_share_it(tmp_path: Path)
             list(reading)
             (client,) = overview(reading)["clients"]
         assert client["name"] == expected
+
+
+@pytest.mark.parametrize("sample", ["orphans.pcap", "tour.pcapng", "rollback.pcap"])
+def test_a_redacted_client_has_the_replacement_of_the_name_that_it_has_else(sample: str) -> None:
+    redactor = Redactor(b"salt")
+    with Reading([str(SAMPLES / sample)]) as reading:
+        reading.track(redactor)
+        list(reading)
+        redacted = [client["name"] for client in overview(reading)["clients"]]
+    clients = of(sample)["clients"]
+    assert isinstance(clients, list)
+    assert redacted == [client["name"] and redactor.text(client["name"]) for client in clients]
 
 
 def test_several_captures_are_one_overview() -> None:
