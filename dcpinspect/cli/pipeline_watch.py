@@ -226,13 +226,13 @@ class _Runs:
 
 def complain_of(summary: Summary) -> None:
     """Prints what is wrong with the captures that were read."""
-    from dcpinspect.output.render.pipeline_text import problem_text
+    from dcpinspect.output.render.pipeline_text import of_severity, problem_text
 
-    for problem in summary.problems[:MAX_LINES]:
-        if problem["severity"] != "note":
-            complain(problem_text(problem))
-    if len(summary.problems) > MAX_LINES:
-        complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
+    problems = of_severity(summary.problems, "error", "warning")
+    for problem in problems[:MAX_LINES]:
+        complain(problem_text(problem))
+    if len(problems) > MAX_LINES:
+        complain(f"{len(problems) - MAX_LINES} more; the table bad has all")
 
 
 class _Session(Closable):

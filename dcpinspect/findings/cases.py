@@ -11,7 +11,7 @@ from itertools import zip_longest
 import numpy as np
 
 from dcpinspect.arrays import unique
-from dcpinspect.findings.finding import Finding, MessagePlace, ranges
+from dcpinspect.findings.finding import Finding, MessagePlace, captured, ranges
 from dcpinspect.findings.heaps import MOST_ADVICE, Heap, as_rows
 from dcpinspect.findings.rule import Rule
 from dcpinspect.text import counted, listed
@@ -220,7 +220,7 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
         count=sum(case.count for case in cases),
         clients=tuple(sorted({client for case in cases for client in case.clients})),
         over=overs.pop() if len(overs) == 1 else "open" if "open" in overs else "unknown",
-        over_row=max((case.over_row or 0 for case in cases), default=0) or None,
+        over_place=max(captured(case.over_place for case in cases), default=None),
         facts={},
         rows=unique(np.concatenate([case.rows for case in cases])),
         cases=cases,

@@ -596,7 +596,9 @@ class Collector(Portable):
         for finding, _ in effects:
             assert finding.effect_of is not None
             ordered.append(
-                replace(finding, next="", over=finding_of_id[finding.effect_of].over, over_row=None)
+                replace(
+                    finding, next="", over=finding_of_id[finding.effect_of].over, over_place=None
+                )
             )
         return sorted(ordered, key=self._in_order)
 

@@ -204,8 +204,8 @@ class Finding:
     whose: Whose = "unknown"
     """Who has to change something, or that nobody has to."""
     over: Over = "unknown"
-    over_row: int | None = None
-    """Row of the message that shows that the trouble is over."""
+    over_place: MessagePlace | None = None
+    """The message that shows that the trouble is over."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
     """Numbers that the message speaks of, by the heading of their column."""
     latest: MessagePlace | None = None
@@ -221,7 +221,19 @@ class Finding:
 
     def __dir__(self) -> Iterable[str]:
         """Names for people; the others are for those who print it."""
-        return {*object.__dir__(self)} - {"facts", "in_full", "latest", "what", "where"}
+        return {*object.__dir__(self)} - {
+            "facts",
+            "in_full",
+            "latest",
+            "over_place",
+            "what",
+            "where",
+        }
+
+    @property
+    def over_row(self) -> int | None:
+        """Row of the message that shows that the trouble is over."""
+        return None if self.over_place is None else self.over_place.row
 
     def __repr__(self) -> str:
         return f"<{self.severity} {self.rule}, {self.where}: {self.what or self.message}>"

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, Over, Whose, who_alone
+from dcpinspect.findings.finding import Finding, MessagePlace, Over, Whose, who_alone
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
@@ -60,7 +60,7 @@ class Outcomes:
 
     def judged(self, case: Finding) -> Finding:
         """Returns the case with its client, and whether it is over; milder if it costs nothing."""
-        over, row = self._over(case)
+        over, over_place = self._over(case)
         is_handled = over == "recovered" and case.rule in HANDLED
         return replace(
             case,
@@ -69,7 +69,7 @@ class Outcomes:
             clients=self._clients(case),
             whose=self._whose(case),
             over=over,
-            over_row=row,
+            over_place=over_place,
         )
 
     def _whose(self, case: Finding) -> Whose:
@@ -100,11 +100,11 @@ class Outcomes:
         clients = self._context.clients
         return tuple(sorted({clients[n] for n in case.connections if n in clients})) or case.clients
 
-    def _over(self, case: Finding) -> tuple[Over, int | None]:
+    def _over(self, case: Finding) -> tuple[Over, MessagePlace | None]:
         if case.rule in STILL_OPEN:
             return "open", None
         if case.over != "unknown":
-            return case.over, case.over_row
+            return case.over, case.over_place
         client = self._client(case)
         since = _when(case)
         if client is None or since is None:
@@ -115,11 +115,15 @@ class Outcomes:
             lost = self._broken_off(case)
         else:
             return "unknown", None
-        rows = [self._next_stream(client, *lost_stream, since) for lost_stream in lost] or [
+        numbers = [self._next_stream(client, *lost_stream, since) for lost_stream in lost] or [
             self._next_connection(client, case.connections[0], since)
         ]
-        later_rows = [row for row in rows if row is not None]
-        return ("recovered", max(later_rows)) if len(later_rows) == len(rows) else ("unknown", None)
+        answers = [
+            self._context.producer_place(number, self._context.streams[number].answered)
+            for number in numbers
+            if number is not None
+        ]
+        return ("recovered", max(answers)) if len(answers) == len(numbers) else ("unknown", None)
 
     def _broken_off(self, case: Finding) -> list[tuple[int, int]]:
         """Returns vbucket and stream-id of the streams that were open when the connections that a
@@ -141,8 +145,8 @@ class Outcomes:
         return broken_off
 
     def _next_stream(self, client: str, vbucket: int, sid: int, since: _When) -> int | None:
-        """Returns the row of the first stream of a vbucket that a client was granted after
-        ``since``; ``sid``: -1 for none.
+        """Returns the first stream of a vbucket that a client was granted after ``since``; ``sid``:
+        -1 for none.
         """
         streams = self._context.streams
         key = self._context.names.number(client) << VBUCKET_BITS | vbucket
@@ -151,7 +155,7 @@ class Outcomes:
         )
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
-        """Returns the row of a client's first stream granted after ``since``, on a later one."""
+        """Returns a client's first stream granted after ``since``, on a later connection."""
         streams, links = self._context.streams, self._context.by_number
         key = self._context.names.number(client)
         begun_ns = self._link(connection).first_ns
@@ -248,7 +252,7 @@ class _Granted:
     def next(
         self, key: int, since: _When, is_wanted: Callable[[RowNumbers], BoolArray]
     ) -> int | None:
-        """The row of the answer to a key's first wanted stream that was accepted later."""
+        """Returns the number of a key's first wanted stream that was accepted later."""
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         index = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
         while index < end and (int(self._times[index]), int(self._rows[index])) <= since:
@@ -260,7 +264,7 @@ class _Granted:
             is_later = (time > since[0]) | ((time == since[0]) & (row > since[1]))
             granted_indices = np.flatnonzero(is_wanted(numbers) & is_later)
             if len(granted_indices):
-                return int(self._rows[index + granted_indices[0]])
+                return int(numbers[granted_indices[0]])
             index, step = index + step, 2 * step
         return None
 

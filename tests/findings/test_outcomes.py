@@ -33,8 +33,9 @@ def refused(status: int, *, again: bool, vbucket: int = 7) -> Told:
 def test_a_refused_request_that_the_client_handled_is_a_note(status: int) -> None:
     found = one("stream-refused", refused(status, again=True))
     assert (found.severity, found.over) == ("note", "recovered")
-    assert found.over_row is not None
-    assert found.over_row > found.places[-1].row
+    assert found.over_place is not None
+    assert found.over_place > found.places[-1]
+    assert found.over_place.frame > found.places[-1].frame
     left = one("stream-refused", refused(status, again=False))
     assert (left.severity != "note", left.over, left.over_row) == (True, "unknown", None)
 

@@ -12,7 +12,14 @@ from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
-from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges, who_alone
+from dcpinspect.findings.finding import (
+    Finding,
+    MessagePlace,
+    captured,
+    connections_of,
+    ranges,
+    who_alone,
+)
 from dcpinspect.findings.recommended import Verdict
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.output.render.palette import GLYPHS
@@ -485,7 +492,7 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
     """
     place_by_row = {
         str(message_place.row): message_place
-        for message_place in finding.places
+        for message_place in captured([*finding.places, finding.over_place])
         if message_place.row >= STEP and message_place.has_message
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dcpinspect.findings.registry import RULES
@@ -40,6 +40,7 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
     if texts:
         yield ", ".join(texts)
     yield from _tables(record["rows"])
+    yield from _problem_lines(of_severity(record["problems"], "note"))
     yield f"tables in {escape(record['out'])}, run {record['batch']}"
 
 
@@ -118,12 +119,19 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
             "pipeline check' has all"
         )
     yield from _tables(record["tables"])
-    for problem in record["problems"][:MAX_LINES]:
+    yield from _problem_lines(record["problems"])
+
+
+def of_severity(problems: Iterable[Mapping[str, Any]], *severities: str) -> list[Mapping[str, Any]]:
+    """Returns the rows of the table ``bad`` with one of these severities."""
+    return [problem for problem in problems if problem["severity"] in severities]
+
+
+def _problem_lines(problems: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for problem in problems[:MAX_LINES]:
         yield f"{problem['severity']}: {problem_text(problem)}"
-    if len(record["problems"]) > MAX_LINES:
-        yield (
-            f"{counted(len(record['problems']) - MAX_LINES, 'more problem')}; the table bad has all"
-        )
+    if len(problems) > MAX_LINES:
+        yield f"{counted(len(problems) - MAX_LINES, 'more problem')}; the table bad has all"
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:

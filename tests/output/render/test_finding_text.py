@@ -90,7 +90,7 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
 
 
 def test_a_note_has_no_packets_and_all_of_it_with_all() -> None:
-    note = finding(severity="note", clients=("10.0.0.1 a",), over="recovered", over_row=9)
+    note = finding(severity="note", clients=("10.0.0.1 a",), over="recovered", over_place=place(9))
     assert lines(note)[2:6] == [
         "· seqno-not-increasing: 22 after 23",
         "    client 10.0.0.1 a, connection 1, vb 417; 00:00:00 UTC; recovered in row 9",
@@ -353,13 +353,13 @@ def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
         message=f"followed in row {row}",
         places=(place(row, frame=5),),
         over="recovered",
-        over_row=row + 1,
+        over_place=place(row + 1, frame=6),
         who="client a",
     )
     text = "\n".join(lines(told))
     assert str(row) not in text
     assert "followed in frame 5\n" in text
-    assert "; recovered\n" in text
+    assert "; recovered in frame 6\n" in text
     assert "    Wireshark: frame.number == 5\n" in text
 
 

@@ -20,7 +20,13 @@ def summary(**changes: Any) -> list[str]:
             "packets": 9000,
             "messages": 1200,
         },
-        **{"quarantined": 0, "damaged": 0, "rows": ROWS, "seconds": {"whole": 4.0, "start": 1.0}},
+        **{
+            "quarantined": 0,
+            "damaged": 0,
+            "rows": ROWS,
+            "problems": [],
+            "seconds": {"whole": 4.0, "start": 1.0},
+        },
     }
     return list(summary_lines({**known, **changes}))
 
@@ -40,6 +46,13 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
         summary(quarantined=1, damaged=2)[2]
         == "1 capture could not be read, 2 captures are damaged"
     )
+
+
+def test_a_run_tells_the_notes_that_the_table_counts() -> None:
+    damaged = {"severity": "warning", "file": "b.pcap", "offset": 7, "what": "is damaged"}
+    note = {"severity": "note", "file": "a.pcap", "offset": None, "what": "is beside another"}
+    assert summary(problems=[damaged, note])[3:-1] == ["note: a.pcap: is beside another"]
+    assert summary(problems=[note] * 12)[-2] == "2 more problems; the table bad has all"
 
 
 def test_a_run_that_found_nothing_says_so() -> None:
