@@ -26,6 +26,8 @@ WIDEST = 60
 """Greatest width of a column where lines have no width, in terminal columns. Longer texts push the
 rest of their line to the right.
 """
+USUAL, WIDER = 80, 40
+"""Width of most terminals, in columns, and by how much others are wider at least."""
 _IN_WORDS = {"convention": CONVENTION_TEXTS, "whose": WHOSE_TEXTS}
 """Texts that stand for the words of a column, by its name."""
 WIDEST_WHOLE = 200
@@ -148,9 +150,9 @@ class TextTable:
         readable, narrow = (self._cut_widths(needed, most) for most in (READABLE, NARROWEST))
         least = dict[int, int]()
         free_width = self._width
-        for index in self._by_importance:
+        for index in self._in_order(narrow, readable, self._width):
             if narrow[index] > free_width and least:
-                continue
+                break
             least[index] = (readable if readable[index] <= free_width else narrow)[index]
             free_width -= readable[index] + 2
         widest_shown = min(self._width, max((needed[index] for index in least), default=0))
@@ -161,6 +163,23 @@ class TextTable:
             if sum(wider.values()) + 2 * (len(wider) - 1) <= self._width:
                 return wider
         return widths
+
+    def _in_order(self, narrow: Sequence[int], readable: Sequence[int], width: int) -> list[int]:
+        """Returns columns in the order in which they come as lines get wider, so that a wider line
+        has all that a narrower one has: the most important that ``USUAL`` has room for, then those
+        that each ``WIDER`` has, the narrowest first.
+        """
+        in_order: list[int] = []
+        free_width = 0
+        for more_width in [min(USUAL, width), *[WIDER] * -((USUAL - width) // WIDER)]:
+            free_width += more_width
+            added: list[int] = []
+            for index in self._by_importance:
+                if index not in in_order and (narrow[index] <= free_width or not added + in_order):
+                    added.append(index)
+                    free_width -= readable[index] + 2
+            in_order += sorted(added, key=readable.__getitem__) if in_order else added
+        return in_order
 
     def _cut_widths(self, needed: Sequence[int], most: int) -> list[int]:
         """Returns the widths of all columns, where texts are cut to ``most``."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -7,8 +9,8 @@ import pyarrow as pa
 from dcpinspect.output.render.table import MEASURED, WIDEST, TextTable, cell_texts
 
 
-def lines(table: Any, *, width: int | None = None) -> list[str]:
-    text = TextTable(table.schema, width=width)
+def lines(table: Any, *, width: int | None = None, first: Sequence[str] = ()) -> list[str]:
+    text = TextTable(table.schema, width=width, first=first)
     return [line for batch in table.to_batches() for line in text.lines(batch)] + list(text.end())
 
 
@@ -90,6 +92,17 @@ def test_a_wider_line_lacks_no_important_column() -> None:
     assert [has.count("cause") for has in names] == sorted(has.count("cause") for has in names)
     assert names[-1] == ["client", "n", "cause"]
     assert shown[-1][1].count("c") == 29
+
+
+def test_a_wider_line_has_every_column_of_a_narrower_one() -> None:
+    sizes = [9, 4, 25, 6, 14, 3, 11, 30, 5, 8, 20, 7]
+    table = pa.table({f"c{number}": ["x" * size] for number, size in enumerate(sizes)})
+    shown = [
+        {*lines(table, width=width, first=["c4", "c2", "c0"])[0].split()}
+        for width in range(80, 170)
+    ]
+    assert all(less <= more for less, more in pairwise(shown))
+    assert len(shown[0]) < len(shown[40]) < len(shown[-1]) == len(sizes)
 
 
 def test_a_long_text_pushes_only_its_own_line() -> None:
