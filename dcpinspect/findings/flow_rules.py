@@ -118,6 +118,7 @@ RULES = rules(
         reports: JDCP-78, GOCBC-241, GOCBC-958, MB-47318, MB-72321
         needs: flow
         cost: connection, acknowledges too many bytes, acknowledge too many bytes
+        fields: ack_bytes
     flow-control-overrun flow warning producer
         fires: the producer begins a counted message although the window is full
         unless: one message too many; an acknowledgement comes up to one answer time later and makes

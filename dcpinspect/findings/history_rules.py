@@ -50,7 +50,7 @@ RULES = rules(
         reports: couchbase/sync_gateway#6170, MB-27604, MB-27800, MB-56084
         of_each: yes
         cost: client, loops, loop, lasts
-        fields: status start_seqno
+        fields: start_seqno
     wrong-failover-entry stream warning consumer
         fires: a consumer is rolled back twice; the second request has a uuid that is not the newest
             branch at or below its start in the consumer's failover log

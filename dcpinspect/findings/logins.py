@@ -53,7 +53,6 @@ RULES = rules(
         reports: kafka-connect-couchbase#57, kafka-connect-couchbase#41, libcouchbase#40
         whose: client for {_CLIENTS_LOGIN}, server for {SERVERS}
         cost: connection, could not log in, could not log in, usual
-        fields: status
     bucket-refused session warning
         fires: SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no
             bucket was selected, and none is selected on the connection later. {SEVERE}, or for no
@@ -65,7 +64,6 @@ RULES = rules(
         causes: {CLIENTS} {NO_BUCKET} {SERVERS} {NOT_YET} {" ".join(_HIDDEN)} {GONE}
         whose: client for {CLIENTS} {NO_BUCKET}, server for {SERVERS}, normal for {NOT_YET}
         cost: connection, did not get a bucket, did not get a bucket, usual
-        fields: status
     """
 )
 

@@ -49,6 +49,7 @@ RULES = rules(
         whose: normal for {HIDDEN}
         cost: vbucket, has an incomplete snapshot, have an incomplete snapshot, loss
         in_stream: yes
+        fields: end_seqno
     """
 )
 

@@ -109,6 +109,7 @@ RULES = rules(
             by the length of the extras
         of_client: {OWN_FAULT}
         cost: unasked
+        fields: delete_time
     prepare-not-negotiated session error producer
         fires: a prepare, commit or abort without enable_sync_writes
         unless: unknown settings
@@ -130,6 +131,7 @@ RULES = rules(
         fires: a password is sent with SASL PLAIN on a connection that is not encrypted
         unless: connections inside TLS, which a key log decrypts
         next: protect this capture, which has the password; a consumer should use TLS or SCRAM
+        fields: value
     """
 )
 

@@ -51,13 +51,13 @@ RULES = rules(
         causes: {CLIENTS} {SERVERS}
         whose: client for {CLIENTS}, server for {SERVERS}
         cost: connection, could not open DCP, could not open DCP
-        fields: status
     open-twice session warning client
         fires: a connection that is open for DCP is opened again
         unless: a failed first open; after a hole
         next: report the client's version to its author; it has to use one connection for one DCP
             name, because the server answers EINVAL
         cost: connection, was opened twice, were opened twice
+        fields: key
     name-clash session warning client
         fires: a connection opens with the name of another open connection, and the server closes
             the older one; a note if the network had carried nothing of that for 10 s, and both are
@@ -69,6 +69,7 @@ RULES = rules(
         reports: couchbase/sync_gateway#2514, couchbase/sync_gateway#1406,
             couchbase/sync_gateway#3037, JDCP-206
         cost: connection, had the name of another, had the name of another
+        fields: key
     """
 )
 

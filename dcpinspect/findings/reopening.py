@@ -39,7 +39,7 @@ RULES = rules(
             again from the rollback seqno
         reports: couchbase/java-dcp-client#10
         cost: stuck
-        fields: status start_seqno
+        fields: start_seqno
     orphaned-vbucket stream error consumer
         fires: a stream ends, or is refused for now, and the consumer does not request the vbucket
             again for 2 s, ten times its usual time, or twice its longest. Meanwhile it reopens
@@ -62,7 +62,7 @@ RULES = rules(
             {" ".join(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)}
         reports: Trendyol/go-dcp#151, MB-70689, JDCP-239
         cost: stuck
-        fields: end_reason start_seqno
+        fields: start_seqno
     end-lost stream warning consumer
         fires: a consumer asks for a vbucket up to an end; before the stream comes there, it ends or
             is rolled back, and the consumer asks again without an end. It does so on the same
@@ -75,6 +75,7 @@ RULES = rules(
             ask again with the same end
         reports: Trendyol/go-dcp 997516d
         cost: vbucket, lost its end, lost their ends
+        fields: start_seqno
     oso-resume-point stream error consumer
         fires: a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno
             before that snapshot

@@ -70,6 +70,7 @@ RULES = rules(
         reports: couchbase/java-dcp-client#13
         cost: vbucket, was requested twice, were requested twice
         silences: stream-refused
+        fields: vbucket
     manifest-ahead stream warning normal
         fires: the consumer knows a newer collections manifest than the producer
         next: wait, because this passes after a failover; a client has to ask again with growing
@@ -94,7 +95,7 @@ RULES = rules(
         reports: couchbase/sync_gateway#6170, GOCBC-1401, couchbase/sync_gateway#1198
         whose: normal for {" ".join(CAUSES)}, consumer for no-uuid {" ".join(WRONG)}
         cost: back
-        fields: status start_seqno
+        fields: start_seqno
     rollback-not-honoured stream warning consumer
         fires: after a rollback, the consumer asks again from above the rollback seqno with the same
             uuid
@@ -103,6 +104,7 @@ RULES = rules(
         next: update the consumer, and stop it while it asks so; it has to discard what is above the
             rollback seqno before it asks again
         cost: vbucket, ignored a rollback, ignored a rollback
+        fields: start_seqno
     end-zero-reopen stream error consumer
         fires: a stream is accepted with end 0, although the consumer asked for more before
         unless: consumers that always ask for end 0; requests to the latest or persisted seqno
@@ -120,7 +122,6 @@ RULES = rules(
         whose: consumer for closed too-slow filter-empty lost-privileges, normal for state-changed
             disconnected rollback undefined, producer for backfill-failed
         cost: vbucket, was ended early, were ended early, usual
-        fields: end_reason
     """
 )
 

@@ -38,6 +38,7 @@ RULES = rules(
             has to store checkpoints, and to start from them
         causes: {RESTART} {RE_READ}
         adds_up: yes
+        fields: start_seqno
     """
 )
 

@@ -49,6 +49,7 @@ RULES = rules(
         causes: not-received not-captured from-latest other-branch
         whose: consumer for not-received other-branch, unknown for not-captured from-latest
         cost: vbucket, skipped seqnos, skipped seqnos, loss
+        fields: start_seqno
     """
 )
 

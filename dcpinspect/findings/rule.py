@@ -118,8 +118,10 @@ class Rule:
         return self.cost.get(cause or "", of_others) if over != "recovered" else of_others
 
     def fields_of(self, cause: str | None) -> Sequence[str]:
-        """Returns the fields that a finding of this cause is about."""
-        return self.fields.get(cause or "", self.fields.get("", ()))
+        """Returns the fields that a finding of this cause is about, and at last those in which any
+        answer or end of a stream says why.
+        """
+        return (*self.fields.get(cause or "", self.fields.get("", ())), "end_reason", "status")
 
     def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
         """Returns who has to act on a finding of this cause.

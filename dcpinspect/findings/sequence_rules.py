@@ -47,7 +47,6 @@ RULES = rules(
         unless: the consumer is closing the first
         next: {FAULT}
         cost: wrong-data
-        fields: status
     rollback-above-start stream error producer
         fires: a rollback seqno is above the start of the request
         unless: requests from the latest seqno

@@ -46,6 +46,7 @@ RULES = rules(
             the vbucket is listed, because a node leaves it out while it is not active there
         reports: JDCP-240
         cost: vbucket, is read from the beginning, are read from the beginning
+        fields: start_seqno
     """
 )
 

@@ -96,12 +96,14 @@ RULES = rules(
             clear them, because a server answers EINVAL
         cost: broken-messages; {REFUSED}: refused
         causes: {REFUSED}
+        fields: flags
     flag-combination wire warning sender
         fires: two flags exclude each other
         unless: a marker without type bits
         next: set only one of them, in the client's settings or in its code
         cost: broken-messages; {REFUSED}: refused
         causes: {REFUSED}
+        fields: flags
     marker-value-length wire error sender
         fires: the value of a V2 marker does not have the length of its version
         unless: generations whose published examples are contradictory

@@ -188,7 +188,8 @@ class FindingsView(View):
     def _open_place(self) -> None:
         finding = self.list.shown_finding
         if finding is not None and self.row_here:
-            self.host.to_row(self.row_here, *RULES[finding.rule].fields_of(finding.cause))
+            fields = RULES[finding.rule].fields_of(finding.cause)
+            self.host.to_row(self.row_here, finding.rule, *fields)
         else:
             self.host.show_status(
                 "choose a finding" if finding is None else "this finding has no single message"

@@ -76,8 +76,8 @@ class PacketsView(View):
         self._rest: Timer | None = None
         self._fields_shown_at = 0.0
         self.wanted_fields: Sequence[str] = ()
-        """Names of fields; the next message that is shown has the cursor on the first of them that
-        it has.
+        """Names of fields, and rules, which stand for the fields that break them; the next message
+        that is shown has the cursor on the first of them that it has.
         """
 
     @property
@@ -151,7 +151,12 @@ class PacketsView(View):
             f"{int(batch.last_frame[0])}"
         )
         self.panes.show(row, message, links_of(batch), title)
-        any(self.fields.select_named(name) for name in self.wanted_fields)
+        faulty = [
+            problem.field.rpartition(".")[2]
+            for problem in message.problems
+            if problem.rule in self.wanted_fields
+        ]
+        any(self.fields.select_named(name) for name in (*faulty, *self.wanted_fields))
         self.wanted_fields = ()
 
     def redraw_row(self, row: int) -> None:

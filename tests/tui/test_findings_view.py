@@ -217,6 +217,11 @@ def test_a_refused_request_opens_at_what_its_status_is_about() -> None:
         (field("p03-no-bucket-selected"), "bucket-refused", "status"),
         (field("r04-hello-key-not-json"), "hello-key-not-json", "key"),
         (real_server("6.0.5-dcp1"), "ack-missing", "snapshot_type"),
+        (field("r05-nmvb-not-retried"), "orphaned-vbucket", "status"),
+        (SAMPLES / "orphans.pcap", "orphaned-vbucket", "end_reason"),
+        (real_server("replication-60-66"), "delete-times-mismatch", "delete_time"),
+        (real_server("v85-oso"), "credentials-in-clear", "value"),
+        (real_server("v85-consumer-errors"), "consumer-refused", "status"),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else value,
 )
