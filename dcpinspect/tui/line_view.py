@@ -254,8 +254,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_open(self) -> None:
         """Opens the place of the cursor."""
-        if self.count:
-            self.post_message(self.Opened(self))
+        self.post_message(self.Opened(self))
 
     def next_place(self, is_wanted: Callable[[int], bool], *, back: bool = False) -> int | None:
         """Returns the next place of a kind, or the one before; None for none."""

@@ -343,10 +343,6 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         tracks = [row.track for row in self._rows]
         return next((y for y in range(line, len(tracks)) if tracks[y] != tracks[y - 1]), line)
 
-    def action_open(self) -> None:
-        """Opens the message at the cursor."""
-        self.post_message(self.Opened(self))
-
     # -- the mouse
 
     def clicked(self, event: events.Click) -> None:

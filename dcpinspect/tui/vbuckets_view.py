@@ -219,7 +219,8 @@ class VbucketsView(View):
             since_ns = self.heat.sign_ns if self.form == "heat" else None
             self.host.to_vbucket(number, since_ns=since_ns)
         else:
-            self.host.show_status(f"vbucket {number} was not requested")
+            no_vbucket = self.host.inspection.results.no_vbucket
+            self.host.show_status(no_vbucket or f"vbucket {number} was not requested")
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next vbucket with an error or a warning, or to the one before."""

@@ -121,7 +121,8 @@ class View(Widget):
         """Goes to the timeline of the vbucket under the cursor, at the message under it."""
         vbucket = self.vbucket_here
         if vbucket is None:
-            self.host.show_status("this is not about a vbucket")
+            no_vbucket = self.host.inspection.results.no_vbucket
+            self.host.show_status(no_vbucket or "this is not about a vbucket")
         else:
             self.host.to_vbucket(vbucket, row=self.row_here)
 

@@ -206,3 +206,16 @@ def test_each_client_of_a_vbucket_has_its_connections_beside_its_numbers() -> No
         assert "✖ stream-refused, con 5: stream request refused" in text
 
     play(real_server("6.6.5-dcp"), scene, (100, 40))
+
+
+@pytest.mark.parametrize("name", ["p01-bucket-missing-loop", "q05-tls-to-plain-port"])
+def test_each_key_says_why_there_is_no_vbucket(name: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        reason = app.inspection.results.no_vbucket
+        assert reason
+        await press(app, pilot, "2")
+        for key in ("enter", "v", "n"):
+            await press(app, pilot, "t", key)  # which says that it does nothing here
+            assert screen(app).splitlines()[-2] == f" {reason}", key
+
+    play(field(name), scene)

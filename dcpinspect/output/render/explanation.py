@@ -8,7 +8,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from dcpinspect.errors import UsageError
@@ -110,6 +110,10 @@ def explain(text: str) -> list[str] | None:
         meanings["the cause"] = _causes(word)
     if not any(meanings.values()):
         meanings["the word"] = _words(re.sub(r"[\s_-]bytes$", "", word))
+    if not any(meanings.values()):  # how a vbucket stands, as maps say it
+        phrases = re.split(r"(?<=^ended): | (?=after a rollback$)", word)
+        by_phrase = [*map(_words, phrases)]
+        meanings["the word"] = [*chain(*by_phrase)] if all(by_phrase) else []
     explanations = [lines for texts in meanings.values() for lines in texts]
     if all(lines[0].endswith(" of a pipeline") for lines in explanations):
         meanings["the member"] = _members(word)

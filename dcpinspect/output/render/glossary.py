@@ -293,6 +293,10 @@ word of dcpinspect
         of a proxy or of address translation has it twice
     ended silent: of a vbucket: it has ended, and no item of it came before
     ended caught-up: of a vbucket: it has ended, and its client had all up to the high seqno
+    ended behind: of a vbucket: it has ended, and before that the server had a higher seqno, and no
+        message of the stream had come for long
+    ended lost-something: of a vbucket: it has ended, and items that its client should have had did
+        not come
     stale: out of date, as a cluster map by which a client asks the wrong node
     cell: the smallest part of a map, a timeline or a chart, of one or more vbuckets, or of a stretch
         of seqnos or time

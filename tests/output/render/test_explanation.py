@@ -13,11 +13,13 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.output.render.explanation import explain, explain_packets, rule_lines, suggestions
 from dcpinspect.output.render.layout_table import layout_title
 from dcpinspect.output.render.message_lines import short_name
+from dcpinspect.output.render.verdict import AFTER, ENDED
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_name
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.words import STOOD, VBUCKET_VERDICTS
 from tests.catalogue import each
 from tests.encode import encode, encode_parts
 from tests.output.render.examples import PRINTED, squeezed
@@ -107,6 +109,27 @@ def test_a_number_of_unreleased_servers_is_told_as_such(number: int) -> None:
 @pytest.mark.parametrize("text", ["", "  ", "0x7e", "0xfffe", "hello world", "805", "80 5g"])
 def test_what_is_nothing_has_no_explanation(text: str) -> None:
     assert explain(text) is None
+
+
+@pytest.mark.parametrize("end", ["", AFTER])
+@pytest.mark.parametrize(
+    "state",
+    [
+        *(word for word in VBUCKET_VERDICTS),
+        *(f"ended {word}" for word in STOOD if word != "rolled-back"),
+        *(f"{ENDED}{word}" for word in ("state-changed", "connection-closed")),
+    ],
+)
+def test_every_state_of_a_vbucket_is_found_as_maps_show_it(state: str, end: str) -> None:
+    lines = explain(state + end) or []
+    assert lines
+    assert (
+        bool(end) == any(line.startswith("after a rollback") for line in lines) or state == "ended"
+    )
+
+
+def test_a_state_with_an_unknown_part_is_none() -> None:
+    assert explain(f"ended: perplexed{AFTER}") is None
 
 
 def test_a_misspelt_name_has_suggestions() -> None:
