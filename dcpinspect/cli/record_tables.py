@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,12 +17,13 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.text import did_you_mean, escape
+from dcpinspect.text import counted, did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.record_tables import Records, RecordTable
 
@@ -159,7 +162,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
         view = table.view(of_table, name, context.obj, vbucket=vbucket, connection=connection)
         span, redactor = times.span_of_whole(), redaction.redactor()
         with Reading(captures, **input_.ports.reading_arguments()) as reading:
-            if needs_rules(name, view.columns_read(is_text=format_.is_text)):
+            columns = view.columns_read(is_text=format_.is_text)
+            if needs_rules(name, columns):
                 reading.check(redactor=redactor)
             else:
                 reading.track(redactor)
@@ -179,10 +183,40 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     no_such_connections(reading, view.selection.connections)
                     or _none_of(everything, name, view.selection.vbuckets)
                 )
+            is_counted = name == "vbuckets" and format_.is_text and "findings" in columns
+            if is_counted and (besides := _about_connections(reading, view.selection)):
+                complain(besides)
             return remarks(reading, stats=input_.stats)
 
     run.__name__, run.__doc__ = name, doc
     return run
+
+
+def _about_connections(reading: Reading, selection: RecordSelection) -> str:
+    """Returns how many errors and warnings of whole connections lie on vbuckets that are shown, which
+    count only their own; empty for none.
+    """
+    from dcpinspect.output.finding_marks import bearers_of, bearing, lives
+
+    findings = [
+        finding
+        for finding in reading.findings()
+        if not finding.vbuckets and finding.severity != "note" and finding.effect_of is None
+    ]
+    if not findings:
+        return ""
+    tables = reading.by_name()
+    vbuckets = {*selection.matching(tables["vbuckets"]).values("vbucket")}
+    bear = bearing(partial(lives, tables["streams"]))
+    borne = [vbuckets.intersection(bearers) for bearers in bearers_of(findings, bear)]
+    counts = Counter(
+        finding.severity for finding, bearers in zip(findings, borne, strict=True) if bearers
+    )
+    if not counts:
+        return ""
+    amounts = " and ".join(counted(number, level) for level, number in sorted(counts.items()))
+    whose = counted(len(set().union(*borne)), "vbucket")
+    return f"not counted here: {amounts} about connections of {whose}; check says what to do"
 
 
 def _none_of(everything: Records, name: str, vbuckets: Sequence[range]) -> str:

@@ -28,7 +28,7 @@ from dcpinspect.output.render.record_lines import FIRST, READABLE, record_lines
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.table_columns import BY_TABLE
 from tests import builders
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.encode import encode
 from tests.headings import headings, names_in
 from tests.peers.truth import SAMPLES
@@ -195,6 +195,24 @@ def test_the_text_of_vbuckets_is_in_order_of_numbers_and_other_formats_of_reques
     shown = [line.strip() for line in text(capsys, "vbuckets", path, "--columns", "vbucket")]
     assert shown == ["vbucket", "6", "677", "723", "900", "952"]
     assert [row["vbucket"] for row in ndjson(capsys, "vbuckets", path)] == [677, 952, 6, 723, 900]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remark"),
+    [
+        ((), "not counted here: 1 error about connections of 1 vbucket; check says what to do\n"),
+        (("--columns", "vbucket,verdict"), ""),
+        (("--vbucket", "7"), ""),
+        (("--format", "ndjson"), ""),
+    ],
+)
+def test_vbuckets_say_what_their_connections_bear(
+    capsys: pytest.CaptureFixture[str], arguments: Sequence[str], remark: str
+) -> None:
+    main(["vbuckets", str(real_server("noop-timeout")), *arguments])
+    said = capsys.readouterr().err
+    assert remark in said
+    assert ("not counted here" in said) == bool(remark)
 
 
 def test_the_request_that_works_is_shown_before_the_one_that_did_not(
