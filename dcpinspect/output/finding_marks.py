@@ -1,9 +1,12 @@
-"""Where errors and warnings stand in time, and which vbuckets bear them."""
+"""Which messages show a finding, where errors and warnings stand in time, and which vbuckets bear
+them.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -11,7 +14,7 @@ import numpy as np
 
 from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.findings.finding import Finding, MessagePlace
-from dcpinspect.protocol.column_types import NO_ROWS
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.words import NEVER_OPEN
@@ -82,6 +85,41 @@ def _open_on(stream_lives: IntArray) -> Callable[[Finding], set[int]]:
 def _began_with(case: Finding) -> MessagePlace | None:
     """Returns the message that a case began with, if its evidence has it."""
     return next((message for message in case.places if message.time_ns == case.first_time_ns), None)
+
+
+def rows_of(finding: Finding) -> RowNumbers:
+    """Returns all rows that show a finding, rising: its evidence, and similar messages."""
+    evidence = np.array(
+        [row for case in finding.case_of_each for row in case.evidence_rows], np.int64
+    )
+    return np.unique(np.concatenate((evidence, finding.rows)))
+
+
+def rows_marked(finding: Finding, store: Store) -> RowNumbers:
+    """Returns the rows that show a finding. Evidence on vbuckets that it does not name is not among
+    them: such a message is well, and only tells that others went on.
+    """
+    rows = rows_of(finding)
+    evidence = np.setdiff1d(rows, finding.rows)
+    evidence = evidence[evidence >= store.first_row]
+    if not finding.vbuckets or not len(evidence):
+        return rows
+    (vbucket,) = store.numbers(evidence, ("vbucket",))
+    batch = store.messages(evidence[~np.isin(vbucket.values, finding.vbuckets)])
+    return np.setdiff1d(rows, batch.row[batch.vbuckets_of(np.arange(len(batch))).is_known])
+
+
+def places_of(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:
+    """Returns the messages that show a case; of a case of many vbuckets, one of the vbucket that has
+    ``rows`` stands first.
+    """
+    own_rows = np.intersect1d(rows_of(case), rows)[:1] if len(case.vbuckets) > 1 else NO_ROWS
+    if not len(own_rows) or case.places[0].row in rows:
+        return case.places
+    values = store.numbers(own_rows, ("connection", "time_ns"))
+    connection, time_ns = (int(column.values[0]) for column in values)
+    message = replace(case.places[0], row=int(own_rows[0]), connection=connection, time_ns=time_ns)
+    return message, *case.places
 
 
 class FindingMarks(NamedTuple):

@@ -19,13 +19,13 @@ from dcpinspect.output.export.atomic import AtomicFile
 from dcpinspect.output.export.formats import SUFFIXES, Format
 from dcpinspect.output.export.message_writers import WriterOptions
 from dcpinspect.output.export.packet_subset import Subset
+from dcpinspect.output.finding_marks import rows_of
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.results import rows_of
 
 PACKETS = ".pcapng"
 NAMES = (PACKETS, *SUFFIXES)

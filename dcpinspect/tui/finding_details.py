@@ -15,6 +15,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.output.render.finding_text import (
     effects_in_words,
+    explained_by,
     packets_of,
     place_of,
     when_and_whose,
@@ -26,7 +27,6 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape, one_line
 from dcpinspect.tui.advice import for_keys
 from dcpinspect.tui.line_view import labelled
-from dcpinspect.tui.results import explained_by
 from dcpinspect.tui.theme import Glyphs
 
 MOST_CASES = 5

@@ -13,13 +13,13 @@ from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
+from dcpinspect.output.finding_marks import rows_of
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.text import counted
 from dcpinspect.tui.export_choices import Choice, of_finding
 from dcpinspect.tui.finding_details import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
-from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ class FindingsView(View):
         ``vbucket``, or of all.
         """
         self.list.select(number)
-        finding = self.list.shown_finding
-        cases = () if finding is None else finding.case_of_each
+        cases = self.list.findings[number].case_of_each
         of_cases = [case_row for case in cases for case_row in case.evidence_rows]
         rows = np.array([row, *of_cases, *self.evidence.tolist()], np.int64)
         of_vbucket = NO_ROWS if vbucket is None else self.host.inspection.store.of_vbucket(vbucket)

@@ -16,7 +16,8 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.finding_records import with_counts
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing, lives
+from dcpinspect.output.finding_marks import FindingMarks, bearers_of, bearing, lives, rows_marked
+from dcpinspect.output.render.finding_text import explained_by
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.output.statistics import Charts
 from dcpinspect.output.vbucket_heat import Heat
@@ -29,20 +30,12 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.row_index import RowIndex
 
 
-def rows_of(finding: Finding) -> RowNumbers:
-    """Returns all rows that show a finding, rising: its evidence, and similar messages."""
-    evidence = np.array(
-        [row for case in finding.case_of_each for row in case.evidence_rows], np.int64
-    )
-    return np.unique(np.concatenate((evidence, finding.rows)))
-
-
 class Marked:
     """The rows that show findings."""
 
     def __init__(self, findings: Sequence[Finding] = (), store: Store | None = None) -> None:
         """Makes the columns. ``findings``: the worst first. ``store``: has their messages."""
-        rows_of_each = [_shown_by(finding, store) for finding in findings if store is not None]
+        rows_of_each = [rows_marked(finding, store) for finding in findings if store is not None]
         rows = np.concatenate([NO_ROWS, *rows_of_each])
         numbers = np.repeat(
             np.arange(len(rows_of_each), dtype=np.uint32),
@@ -84,20 +77,6 @@ class Marked:
             if len(listed):
                 return int(listed[0])
         return None
-
-
-def _shown_by(finding: Finding, store: Store) -> RowNumbers:
-    """Returns the rows that show a finding. Evidence on vbuckets that it does not name is not among
-    them: such a message is well, and only tells that others went on.
-    """
-    rows = rows_of(finding)
-    evidence = np.setdiff1d(rows, finding.rows)
-    evidence = evidence[evidence >= store.first_row]
-    if not finding.vbuckets or not len(evidence):
-        return rows
-    (vbucket,) = store.numbers(evidence, ("vbucket",))
-    batch = store.messages(evidence[~np.isin(vbucket.values, finding.vbuckets)])
-    return np.setdiff1d(rows, batch.row[batch.vbuckets_of(np.arange(len(batch))).is_known])
 
 
 _AT_ONCE = 1 << 12
@@ -239,11 +218,6 @@ def _naming(findings: Sequence[Finding], connection: int) -> tuple[list[Finding]
             alone.append(finding)
         named.append(finding)
     return named, alone
-
-
-def explained_by(cause: Finding) -> str:
-    """Says which finding explains another one."""
-    return f"it is explained by {cause.rule}, {cause.where}, which says what to do"
 
 
 def _rows_of(table: Records, connection: int) -> RowNumbers:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.output.finding_marks import FindingMarks
+from dcpinspect.output.finding_marks import FindingMarks, places_of
 from dcpinspect.output.render.event_lines import (
     VbucketEvent,
     by_stream,
@@ -22,13 +21,10 @@ from dcpinspect.output.render.event_lines import (
 )
 from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.output.render.timeline_text import name, words
-from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.message import Severity
-from dcpinspect.reading.store.store import Store
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.text import escape
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.results import rows_of
 
 Axis = Literal["seqno", "time"]
 
@@ -155,7 +151,7 @@ def tracks_of(
     items = store.items_of(vbucket, goes_on, rows)
     stream_stories = stories(results.records, vbucket, only, items)
     notes = by_stream(stream_stories, noted_in(store, vbucket, rows))
-    evidence = partial(_evidence, store, rows)
+    evidence = partial(places_of, store, rows)
     findings = inspection.results.findings
     several = any(story.stream["sid"] is not None for story in stream_stories)
     links = {link.number: link for link in inspection.reading.links}
@@ -198,20 +194,6 @@ def tracks_of(
     track_events = _events(inspection, tracks, vbucket_events, first_ns)
     until_ns = inspection.reading.ends[1] - first_ns
     return Tracks(vbucket, tracks, track_events, dict(connections), until_ns, first_ns)
-
-
-def _evidence(store: Store, rows: RowNumbers, case: Finding) -> Sequence[MessagePlace]:
-    """Returns the messages that show a case; of a case of many vbuckets, one of the vbucket that has
-    ``rows`` stands first.
-    """
-    own_rows = np.intersect1d(rows_of(case), rows)[:1] if len(case.vbuckets) > 1 else NO_ROWS
-    if not len(own_rows) or case.places[0].row in rows:
-        return case.places
-    connection, time_ns = (
-        column.value_at(0) for column in store.numbers(own_rows, ("connection", "time_ns"))
-    )
-    own: dict[str, Any] = {"row": int(own_rows[0]), "connection": connection, "time_ns": time_ns}
-    return replace(case.places[0], **own), *case.places
 
 
 def _events(

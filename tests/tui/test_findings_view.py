@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.output.finding_marks import rows_of
 from dcpinspect.output.render.finding_text import place_of
 from dcpinspect.protocol.column_types import NO_ROWS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_details import about
-from dcpinspect.tui.results import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.captures import field, real_server
 from tests.damage import Talk

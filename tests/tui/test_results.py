@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dcpinspect.output.finding_marks import rows_of
 from dcpinspect.output.render.verdict import verdict
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.results import Marked, Results, of_connection, rows_of
+from dcpinspect.tui.results import Marked, Results, of_connection
 from dcpinspect.tui.row_index import RowIndex
 from tests.captures import field, real_server
 from tests.encode import encode

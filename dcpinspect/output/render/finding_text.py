@@ -598,3 +598,8 @@ def lint_lines(
             )
             yield f"{first[:4]}{paint(first[4:8], _LINT_STYLES[judged.says])}{first[8:]}"
             yield from more_lines
+
+
+def explained_by(cause: Finding) -> str:
+    """Says which finding explains another one."""
+    return f"it is explained by {cause.rule}, {cause.where}, which says what to do"
