@@ -29,7 +29,7 @@ from dcpinspect.errors import CaptureError, ClosedError, UsageError
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.finding_records import CONTRACTS, needs_rules
 from dcpinspect.findings.registry import RULES
-from dcpinspect.output.export.json import ValueLimit, dump, message_object
+from dcpinspect.output.export.json import ValueLimit, dump, message_object, specific_numbers
 from dcpinspect.output.overview import Overview, overview, overview_records
 from dcpinspect.output.render.explanation import explained, messages_in
 from dcpinspect.output.render.field_table import field_table
@@ -90,7 +90,8 @@ class Text(str):
 class Decoded:
     """One message with every field explained; ``str`` of it is the specification's field table.
 
-    Each field is an attribute and an item: ``message.vbucket``, ``message["vbucket"]``.
+    Each field is an attribute and an item: ``message.vbucket``, ``message["vbucket"]``. So is what
+    JSON has of several fields, ``message.features``, and of a number, ``message.version_name``.
     """
 
     def __init__(self, message: Message) -> None:
@@ -123,11 +124,12 @@ class Decoded:
         return [
             *_TOLD_BY_BYTES,
             *(field.name for top in self.fields for field in top.walk()),
+            *specific_numbers(self.message),
         ]
 
     def __getitem__(self, name: str) -> Any:
         """Returns what the bytes alone tell of this column of ``messages``, or else the value of
-        the first field of this name. Raises KeyError.
+        the first field of this name, or else what JSON has under it. Raises KeyError.
         """
         if name in _TOLD_BY_BYTES:
             return _TOLD_BY_BYTES[name](self.message)
@@ -135,6 +137,9 @@ class Decoded:
             for field in top.walk():
                 if field.name == name:
                     return field.value
+        members = specific_numbers(self.message)
+        if name in members:
+            return members[name]
         raise KeyError(
             f"{escape(str(name))}: {self.message.name} has no such "
             f"field{did_you_mean(str(name), dict.fromkeys(self._names))}"
@@ -203,7 +208,7 @@ class Annotation(Decoded):
         return [*BY_NAME, *super()._names]
 
     def __getitem__(self, name: str) -> Any:
-        """Returns the value of this column of ``messages``, or else of the first field of this
+        """Returns the value of this column of ``messages``, or else what ``Decoded`` has under this
         name. Raises KeyError.
         """
         if name in BY_NAME:

@@ -836,6 +836,23 @@ def test_no_more_messages_come_than_asked_for(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    "name", ["features", "specs", "results", "version_name", "durability_level_name"]
+)
+def test_lists_and_names_that_json_has_of_a_message_are_items(name: str) -> None:
+    with dcpinspect.open(TOUR) as recording:
+        messages = [recording.annotate(row + 1) for row in range(recording.info()["rows"])]
+        told = [
+            (message, message.to_dict()[name]) for message in messages if name in message.to_dict()
+        ]
+        assert told
+        for message, expected in told:
+            assert message[name] == getattr(message, name) == expected
+            assert name in dir(message)
+            [decoded] = dcpinspect.decode(message.data)
+            assert decoded[name] == expected
+
+
 def test_columns_and_fields_of_a_message_are_attributes_and_items() -> None:
     with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
         request, answer = recording.annotate(99), recording.annotate(100)

@@ -159,6 +159,7 @@ def suggestions(text: str) -> list[str]:
     close = [name for name in known if whole_words in f"-{_joined(name, '-')}-"]
     long_enough = [name for name in known if 2 * len(name) > len(text.strip())]
     close += difflib.get_close_matches(text.strip(), long_enough, n=12, cutoff=0.65)
+    close = [name for name in close if name.removesuffix("s") == name or name[:-1] not in close]
     # commands around DCP come after all that is DCP's, and those of TAP last, because they have
     # been out of use for long
     return sorted(

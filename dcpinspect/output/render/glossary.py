@@ -461,6 +461,20 @@ state of a server's stream
     takeover-send: the vbucket moves to the consumer, to which the last items are sent
     takeover-wait: all is sent, and the consumer has to answer for the vbucket's new state
     reading: the server, as consumer, takes what another node sends
+table
+    messages: a row is a message of a connection, in the order of the capture
+    streams: a row is a stream, from its request to its end
+    snapshots: a row is a snapshot of a stream
+    gaps: a row is seqnos that a stream did not deliver, and why
+    rollbacks: a row is a stream request that was rolled back, and why
+    connections: a row is a TCP connection
+    vbuckets: a row is a vbucket of a client, over all its streams
+    findings: a row is a finding of dcpinspect check
+    paths: a row is a direction of a connection that was captured at two points
+    captures: a row is a capture file of a pipeline
+    bad: a row is what is wrong with a capture file of a pipeline, or a note about it
+    runs: a row is a run of a pipeline in the last day, with the version of each other table
+    log_events: a row is what a server's log or its statistics say at one time, with --log
 system event
     begin-collection: a collection was created
     end-collection: a collection was dropped, with all of its documents
@@ -521,7 +535,7 @@ DOCS = groups(
         file: {_FILE}
         capture_point: {_POINT}
         severity: error: nothing was read; warning: a part is damaged; note: its end is not written
-            yet
+            yet, or another one of its point has packets of the same time
         offset: where the damage is, in the unpacked bytes; null for the whole file
         what: what is wrong
     paths

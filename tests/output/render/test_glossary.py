@@ -133,6 +133,17 @@ def test_the_documents_say_the_same() -> None:
     assert documented == {topic: GLOSSARY[topic] for topic in documented}
 
 
+def test_every_table_is_explained_as_its_page_says() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "sql.md").read_text("utf-8")
+    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", text, re.MULTILINE))
+    tables = GLOSSARY["table"]
+    assert documented.keys() | SCHEMAS.keys() | {"runs", "log_events"} == tables.keys()
+    for table in tables:
+        assert f"{table}: table" in (explain(table) or ())
+    for table, row in documented.items():
+        assert tables[table] == f"a row is {row.replace('`', '')}"
+
+
 def test_every_column_is_explained() -> None:
     for name in [
         *(column.name for column in COLUMNS),
