@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -508,9 +508,20 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
 
 def message_of(message: MessagePlace, files: Sequence[str]) -> str:
     """Names a message by row, or by frame where rows only sort, as in a pipeline."""
-    if message.row < STEP and message.has_message:
-        return f"row {message.row}"
-    return f"frame {frame_of(message, files)}"
+    return messages_of([message], files)
+
+
+def messages_of(messages: Iterable[MessagePlace], files: Sequence[str]) -> str:
+    """Names messages as ``message_of``; the name of a capture stands once, behind its frames."""
+    numbers: dict[tuple[str, str], dict[int, None]] = {}
+    for message in messages:
+        has_row = message.row < STEP and message.has_message
+        kind = ("row", "") if has_row else ("frame", of_file(tuple(files))[message.file])
+        numbers.setdefault(kind, {})[message.row if has_row else message.frame] = None
+    return "; ".join(
+        f"{noun}{'s' if len(several) > 1 else ''} {', '.join(map(str, several))}{of}"
+        for (noun, of), several in numbers.items()
+    )
 
 
 def frame_of(message: MessagePlace, files: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from dcpinspect.output.render.finding_text import (
     effects_in_words,
     frame_of,
     message_of,
+    messages_of,
     place_of,
     when_and_whose,
 )
@@ -208,14 +209,15 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         cases = ()  # headline and evidence have told them
     noun = "message" if finding.evidence_rows else "packet"
     evidence_names = {*map(_named, messages)}
-    more_messages = {
-        (_named(place), message_of(place, files))
+    further = {
+        _named(place): place
         for place in finding.in_full.places
         if _named(place) not in evidence_names
     }
-    names = [name for _, name in sorted(more_messages)]
-    names[most:] = ["…"] if len(names) > most else []
-    more_evidence = f"and {counted(len(more_messages), f'more {noun}')}: {', '.join(names)}"
+    more_places = [place for _, place in sorted(further.items())]
+    more_evidence = (
+        f"and {counted(len(more_places), f'more {noun}')}: {messages_of(more_places[:most], files)}"
+    ) + ", …" * (len(more_places) > most)
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -230,7 +232,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "vbuckets": finding.vbuckets,
         "columns": columns,
         "evidence": evidence,
-        "more_evidence": more_evidence if names else "",
+        "more_evidence": more_evidence if more_places else "",
         "cases": [
             (
                 place_of(case),

@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.findings.recommended import Verdict
-from dcpinspect.output.render.finding_text import SCREEN, lint_lines, report_lines
+from dcpinspect.output.render.finding_text import SCREEN, lint_lines, messages_of, report_lines
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -345,6 +345,13 @@ def test_several_numbers_of_packets_are_all_named(file: int, named: str) -> None
     )
     assert named in text
     assert "0000" not in text
+
+
+def test_several_messages_are_named_with_their_capture_once() -> None:
+    row, files = 248 * 10**7, ["d/a.pcap", "d/b.pcap"]
+    assert messages_of([place(3), place(5)], files) == "rows 3, 5"
+    messages = [place(row, frame=5), place(row + 1, file=1, frame=7), place(row + 2, frame=9)]
+    assert messages_of(messages, files) == "frames 5, 9 of a.pcap; frame 7 of b.pcap"
 
 
 def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:

@@ -215,7 +215,7 @@ def test_evidence_that_is_left_out_is_counted_and_named() -> None:
     told = gathered(SAMPLES / "loop.pcap")
     loop = next(finding for finding in told.causes if finding.rule == "rollback-loop")
     assert len({place.row for case in loop.case_of_each for place in case.places}) == 16
-    rows = "row 79, row 80, row 141, row 142, row 145, row 146, row 209, row 210, row 213, row 214"
+    rows = "rows 79, 80, 141, 142, 145, 146, 209, 210, 213, 214"
     assert f"</tbody></table>and 10 more messages: {rows}</dd>" in page(told)
 
 
