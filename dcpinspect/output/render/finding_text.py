@@ -519,8 +519,8 @@ def messages_of(messages: Iterable[MessagePlace], files: Sequence[str]) -> str:
         kind = ("row", "") if has_row else ("frame", of_file(tuple(files))[message.file])
         numbers.setdefault(kind, {})[message.row if has_row else message.frame] = None
     return "; ".join(
-        f"{noun}{'s' if len(several) > 1 else ''} {', '.join(map(str, several))}{of}"
-        for (noun, of), several in numbers.items()
+        f"{noun}{'s' if len(frames_or_rows) > 1 else ''} {', '.join(map(str, frames_or_rows))}{suffix}"
+        for (noun, suffix), frames_or_rows in numbers.items()
     )
 
 
