@@ -210,11 +210,11 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     noun = "message" if finding.evidence_rows else "packet"
     evidence_names = {*map(_named, messages)}
     further = {
-        _named(place): place
-        for place in finding.in_full.places
-        if _named(place) not in evidence_names
+        name: message
+        for message in finding.in_full.places
+        if (name := _named(message)) not in evidence_names
     }
-    more_places = [place for _, place in sorted(further.items())]
+    more_places = [message for _, message in sorted(further.items())]
     more_evidence = (
         f"and {counted(len(more_places), f'more {noun}')}: {messages_of(more_places[:most], files)}"
     ) + ", …" * (len(more_places) > most)
