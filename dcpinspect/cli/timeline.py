@@ -244,6 +244,12 @@ class _Picture:
         from dcpinspect.output.render.timeline_text import ascii_only
 
         self._history = history
+        self._own_findings = {
+            event.row: event.paint
+            for event in history.events[::-1]
+            if event.severity and event.cause is None
+        }
+        """Colours of findings, by row of what they are about."""
         self._messages = messages
         self._width = width
         self._is_ascii = is_ascii
@@ -279,7 +285,14 @@ class _Picture:
     def _write_lanes(self, span: range | None) -> None:
         """Writes the heading, the lanes of each connection, and a legend of what they have."""
         from dcpinspect.output.render import timeline_text as drawing
-        from dcpinspect.output.render.lanes import ASCII, ITEMS, UNICODE, legend, legend_lines
+        from dcpinspect.output.render.lanes import (
+            ASCII,
+            ITEMS,
+            REFUSED,
+            UNICODE,
+            legend,
+            legend_lines,
+        )
         from dcpinspect.streams.tcp_facts import client_text
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
@@ -295,21 +308,29 @@ class _Picture:
             for heading_line in wrap(heading, width, "    "):
                 self._write_line(heading_line)
             streams, marks = _streams_of(history, number)
-            for line in drawing.picture(streams, scale, marks, width=width, glyphs=glyphs):
+            lines = drawing.picture(
+                streams, scale, marks, refusals=self._own_findings, width=width, glyphs=glyphs
+            )
+            for line in lines:
                 self._put_painted(line)
                 seen.update((glyph, paint) for text, paint in line for glyph in text)
         self._put_painted([])
 
         def is_seen(sign: Sign) -> bool:
             return any(
-                paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
+                paint in (sign.paint, *self._own_findings.values())
+                if glyph == sign.glyph == REFUSED
+                else paint == sign.paint and (glyph in sign.glyph or paint == ITEMS)
                 for glyph, paint in seen
             )
+
+        def plain(sign: Sign) -> Sign:
+            return sign._replace(paint="") if sign.glyph == REFUSED else sign
 
         legends = [
             line
             for signs in legend(glyphs)
-            if (shown_signs := [*filter(is_seen, signs)])
+            if (shown_signs := [plain(sign) for sign in signs if is_seen(sign)])
             for line in legend_lines(shown_signs, width)
         ]
         for line in [*legends, []] if legends else ():
@@ -345,7 +366,6 @@ class _Picture:
             iter(()) if self._messages is None else self._messages.lines_at(history.is_within)
         )
         waiting = next(messages, None)
-        own_findings = {e.row: e.paint for e in events[::-1] if e.severity and e.cause is None}
         for event in events:
             # what no message shows has only a time
             until_ns = event.time_ns if event.kind in WITHOUT_MESSAGE else None
@@ -357,7 +377,7 @@ class _Picture:
             is_own = event.severity is not None and event.cause is None
             paint = event.paint
             if event.answer == "refused":  # what findings say counts for more
-                paint = own_findings.get(event.row, paint)
+                paint = self._own_findings.get(event.row, paint)
             # causes have no background in a list: it would be that of a whole line
             style = "dim" if event.cause is not None else PAINTS[paint].text if paint else ""
             for line in lines.lines_of(event):

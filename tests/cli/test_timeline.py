@@ -71,8 +71,9 @@ def test_events_have_the_colour_of_what_went_wrong(capsys: pytest.CaptureFixture
     assert colour(refused, "request from 20: refused") == "1;91"
     assert colour(refused, "✖ bad-stream-range") == "1;91"
     filtered = shown(capsys, str(real_server("coll-filter")), "--vbucket", "1", "--color", "always")
-    assert "\x1b[93mN\x1b[0m  row 47: from 0, refused" in filtered
-    assert "\x1b[93mN\x1b[0m refused" in filtered
+    assert "\x1b[33mN\x1b[0m  row 47: from 0, refused" in filtered, "as the finding about it"
+    assert "\x1b[91mN\x1b[0m" in refused
+    assert "\nN refused\n" in filtered, "of either colour"
     assert colour(filtered, "request from 0: refused: unknown_scope") == "1;33", "its warning's"
 
 

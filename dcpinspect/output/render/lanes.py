@@ -278,10 +278,12 @@ def _events(shape: Shape, scale: Scale) -> LaneCells:
 Painted = tuple[str, str]
 """A text, and its colour as named in ``palette.PAINTS``; empty for none."""
 
+REFUSED = "N"
+"""Letter of a refused request."""
 _OF_EVENTS = {
     **{
         "Q": "kind-request",
-        "N": "verdict-refused",
+        REFUSED: "verdict-refused",
         "R": "kind-rollback",
         "S": "kind-system-event",
         "V": "kind-system-event",

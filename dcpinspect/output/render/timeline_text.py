@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dcpinspect.output.render.lanes import (
     HOUR,
     LETTERS,
     MINUTE,
+    REFUSED,
     TICK,
     UNICODE,
     Glyphs,
@@ -75,21 +77,29 @@ def picture(
     scale: Scale,
     marks: Sequence[Sequence[tuple[int, str]]],
     *,
+    refusals: Mapping[int, str] = MappingProxyType({}),
     width: int | None,
     glyphs: Glyphs = UNICODE,
 ) -> Iterator[list[Painted]]:
     """Yields lines: the axis, and the lanes of each stream with a description.
 
-    ``marks``: for each stream, seqno and letter of further events. ``width``: of the lines; a
+    ``marks``: for each stream, seqno and letter of further events. ``refusals``: colours of refused
+    requests, by row, where a finding says what it costs. ``width``: of the lines; a
     description that does not fit goes on below its lane.
     """
     beside = LABEL + scale.cells + 2
 
-    def lines(label: str, cells: str, text: str, lane: str = "") -> Iterator[list[Painted]]:
+    def lines(
+        label: str, cells: str, text: str, lane: str, request_row: int | None
+    ) -> Iterator[list[Painted]]:
         first, *below = wrap(text, None if width is None else width - beside)
+        paints = [
+            refusals.get(request_row or 0, paint) if glyph == REFUSED and lane == "axis" else paint
+            for glyph, paint in zip(cells, paints_of(lane, cells, glyphs), strict=True)
+        ]
         yield [
             (f"{label:<{LABEL}}", ""),
-            *joined(cells, paints_of(lane, cells, glyphs)),
+            *joined(cells, paints),
             (f"  {first}".rstrip(), ""),
         ]
         yield from ([(" " * beside + line, "")] for line in below)
@@ -103,11 +113,12 @@ def picture(
             glyphs=glyphs,
             apart=apart(scale),
         )
+        row = story.stream["open_row"]
         for lane, text in words(story, [letter for _, letter in own_marks]).items():
             if lane == "axis":
-                yield from lines(name(story, is_with_sid=several), drawn.axis, text, lane)
+                yield from lines(name(story, is_with_sid=several), drawn.axis, text, lane, row)
             elif lane != "snapshots" or drawn.snapshots.strip():
-                yield from lines(f"  {lane}", getattr(drawn, lane), text, lane)
+                yield from lines(f"  {lane}", getattr(drawn, lane), text, lane, row)
 
 
 def name(story: StreamStory, *, is_with_sid: bool) -> str:
