@@ -46,7 +46,10 @@ def live(
         options.refuse_others(
             context,
             "--tui",
-            ("tui", "keep", "filter_", "redact", "redact_salt", "port", *Capturing.parameters()),
+            (
+                *("tui", "keep", "filter_", "redact", "redact_salt", "port"),
+                *("keylog", "tls_search", *Capturing.parameters()),
+            ),
         )
         return _explore(context, interfaces, choices, keep)
     if options.is_typed(context, "keep"):

@@ -83,8 +83,9 @@ def test_options_that_looking_has_no_use_for_are_refused(
         capsys.readouterr().err
         == "dcpinspect: --keep: is for --tui; printed messages are not kept\n"
     )
-    assert main(["live", "-i", "lo", "--tui"]) == 2
-    assert "must be a terminal" in capsys.readouterr().err
+    for options in ([], ["--keylog", os.devnull, "--tls-search", "5"]):
+        assert main(["live", "-i", "lo", "--tui", *options]) == 2
+        assert "must be a terminal" in capsys.readouterr().err
 
 
 def test_a_theme_of_the_config_file_that_there_is_not_is_refused_in_one_line(
