@@ -105,7 +105,9 @@ class Waiting(Choices):
 
         rested_s = length(self.rested, "--rested") / 1e9
         growing_s = length(self.growing, "--growing") / 1e9
-        return Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
+        return Arrivals(
+            captures, without=output, settle_s=rested_s, growing_s=growing_s, tell=complain
+        )
 
 
 def watch(

@@ -10,7 +10,7 @@ import glob
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
@@ -37,10 +37,16 @@ class Arrivals:
     """Looks in directories, patterns and files for captures to read."""
 
     def __init__(
-        self, names: Sequence[str], *, without: str, settle_s: float, growing_s: float
+        self,
+        names: Sequence[str],
+        *,
+        without: str,
+        settle_s: float,
+        growing_s: float,
+        tell: Callable[[str], None],
     ) -> None:
         """Starts to watch. ``names``: what they name can be empty at first. ``without``: a
-        directory to leave out.
+        directory to leave out. ``tell``: gets a line for each name that is no file, once.
 
         A file is read when it has not changed for ``settle_s`` seconds. A file that changes all the
         time is read every ``growing_s`` seconds.
@@ -60,6 +66,8 @@ class Arrivals:
         self._settle_s = settle_s
         self._growing_s = growing_s
         self._seen: dict[str, _WatchedFile] = {}
+        self._tell = tell
+        self._left_out: set[str] = set()
 
     def ready(self, now: float | None = None) -> list[str]:
         """Returns the real paths of the captures that are to be read now. ``now``: the monotonic
@@ -71,9 +79,15 @@ class Arrivals:
             real = os.path.realpath(path)
             try:
                 about = os.stat(real)
-            except OSError:  # the file is gone in the meantime
+            except OSError:  # the file may be gone in the meantime
+                if os.path.islink(path):
+                    self._leave_out(path, "a link to a file that is not there")
                 continue
-            if real in seen_files or not stat.S_ISREG(about.st_mode):
+            if not stat.S_ISREG(about.st_mode):
+                if not stat.S_ISDIR(about.st_mode):
+                    self._leave_out(path, "a pipe, socket or device")
+                continue
+            if real in seen_files:
                 continue
             state = (about.st_size, about.st_mtime_ns)
             seen = self._seen.get(real)
@@ -85,6 +99,11 @@ class Arrivals:
             seen_files[real] = seen
         self._seen = seen_files
         return [path for path, seen in seen_files.items() if self._is_ready(seen, now)]
+
+    def _leave_out(self, path: str, what: str) -> None:
+        if path not in self._left_out:
+            self._left_out.add(path)
+            self._tell(f"{escape(path)}: left out, for it is {what}")
 
     def _is_ready(self, seen: _WatchedFile, now: float) -> bool:
         if seen.state[0] == 0 or seen.state == seen.read:

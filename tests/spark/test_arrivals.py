@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,15 @@ from dcpinspect.spark.arrivals import Arrivals
 MAGIC = bytes.fromhex("d4c3b2a1")
 
 
-def arrivals(folder: Path, *names: Path | str) -> Arrivals:
+def arrivals(
+    folder: Path, *names: Path | str, tell: Callable[[str], None] = lambda _: None
+) -> Arrivals:
     return Arrivals(
         [str(one) for one in names or (folder,)],
         without=str(folder / "out"),
         settle_s=5,
         growing_s=60,
+        tell=tell,
     )
 
 
@@ -73,6 +77,23 @@ def test_only_captures_count_and_each_once_and_no_output(tmp_path: Path) -> None
         time.monotonic()
     )
     assert sorted(found) == [str(tmp_path / "a.pcapng"), str(tmp_path / "b.pcap")]
+
+
+def test_what_is_no_file_is_named_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.pcap")
+    (tmp_path / "b.pcap").symlink_to("/dev/zero")
+    (tmp_path / "c.pcap").symlink_to(tmp_path / "nowhere")
+    told: list[str] = []
+    looking = arrivals(tmp_path, tell=told.append)
+    assert [looking.ready(now) for now in (0, 100)] == [[], []]
+    assert told == [
+        f"{tmp_path}/a.pcap: left out, for it is a pipe, socket or device",
+        f"{tmp_path}/b.pcap: left out, for it is a pipe, socket or device",
+        f"{tmp_path}/c.pcap: left out, for it is a link to a file that is not there",
+    ]
+    grow(tmp_path / "nowhere")
+    assert looking.ready(200) == []
+    assert looking.ready(300) == [str(tmp_path / "nowhere")], "it came later"
 
 
 def test_a_name_that_is_not_there_is_refused_and_a_pattern_is_not(tmp_path: Path) -> None:
