@@ -130,7 +130,8 @@ RULES = rules(
     {IN_CLEAR} session note client
         fires: a password is sent with SASL PLAIN on a connection that is not encrypted
         unless: connections inside TLS, which a key log decrypts
-        next: protect this capture, which has the password; a consumer should use TLS or SCRAM
+        next: protect this capture, which has the password; a consumer without TLS should use
+            it, or SCRAM
         fields: value
     """
 )
@@ -196,7 +197,7 @@ class Negotiation(Watcher):
         yield Candidates(
             IN_CLEAR,
             np.array(in_clear, dtype=np.int64),
-            "a password is sent in clear (SASL PLAIN)",
+            "a password is in clear (SASL PLAIN)",
         )
 
     def reconsider(self, context: Context, collector: Collector) -> None:

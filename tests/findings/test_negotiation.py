@@ -497,6 +497,9 @@ def test_a_password_in_clear_is_told_and_never_shown() -> None:
     talk.sasl_plain("reader", "hunter2")
     (found,) = findings(talk)
     assert (found.rule, found.severity) == ("credentials-in-clear", "note")
+    assert "a client without TLS should use it" in found.next, (
+        "-w --decrypted made it of TLS, maybe"
+    )
     assert "hunter2" not in repr(found)
     assert "reader" not in repr(found)
     scram = Told("x:1")

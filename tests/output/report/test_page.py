@@ -283,7 +283,7 @@ def test_a_packet_without_a_message_is_told_as_such_after_what_came_before_it() 
 def test_cases_that_say_the_same_of_the_same_place_are_no_list() -> None:
     text = page(gathered(SAMPLES / "tour.pcapng"))
     of_rule = text[text.index("<b>credentials-in-clear</b>") :].partition("</details>")[0]
-    assert of_rule.count("a password is sent in clear") == 1
+    assert of_rule.count("a password is in clear") == 1
 
 
 def test_cases_of_one_sentence_do_not_repeat_it() -> None:
