@@ -106,9 +106,7 @@ class ReadUnit:
     def first_ns(self) -> int | None:
         """Time of the first packet by the clock of the point; None if there is none."""
         first_ns = self.report.first_ns
-        return (
-            first_ns if first_ns is None else first_ns - sum(ns for at, ns in self.ahead if not at)
-        )
+        return None if first_ns is None else first_ns - dict(self.ahead).get(0, 0)
 
     @property
     def last_ns(self) -> int | None:

@@ -208,12 +208,15 @@ def _on_one_clock(
     earlier runs tell.
     """
     batch, pairs = manifest.number + 1, [*pairwise(units)]
-    if not any(
+    is_set = any(
         batch in (unit.batch, later.batch) and _may_be_set(unit, later) for unit, later in pairs
-    ) and all(natural(unit.unit.path) <= natural(later.unit.path) for unit, later in pairs):
+    )
+    if not is_set and all(
+        natural(unit.unit.path) <= natural(later.unit.path) for unit, later in pairs
+    ):
         return units
-    (ordered,), clocked = _ordered(_linked(manifest, units)).values(), list[ReadUnit]()
-    is_known = True
+    (ordered,) = _ordered(_linked(manifest, units)).values()
+    clocked, is_known = list[ReadUnit](), True
     for number, unit in enumerate(ordered):
         is_known &= number < len(before) and unit is before[number]
         if not is_known:
@@ -257,15 +260,15 @@ def _linked(manifest: Manifest, units: Sequence[ReadUnit]) -> list[ReadUnit]:
     open_ended = [
         unit for unit in units if not unit.goes_on or ended.isdisjoint((unit.bundles, unit.after))
     ]
-    before = {
-        id(open_ended[number]): open_ended[before].bundles
-        for number, before in goes_on(_EdgesOf(manifest, open_ended)).items()
-        if batch in (open_ended[number].batch, open_ended[before].batch)
-        and not open_ended[number].goes_on
-        and ended.isdisjoint((open_ended[before].bundles, open_ended[before].after))
-    }
+    bundles_before = dict[int, str]()
+    for number, number_before in goes_on(_EdgesOf(manifest, open_ended)).items():
+        earlier, later = open_ended[number_before], open_ended[number]
+        is_linked = later.goes_on or not ended.isdisjoint((earlier.bundles, earlier.after))
+        if batch in (earlier.batch, later.batch) and not is_linked:
+            bundles_before[id(later)] = earlier.bundles
     return [
-        replace(unit, goes_on=before[id(unit)]) if id(unit) in before else unit for unit in units
+        replace(unit, goes_on=bundles_before[id(unit)]) if id(unit) in bundles_before else unit
+        for unit in units
     ]
 
 

@@ -188,13 +188,10 @@ def _sort_packets(
     report.may_be_set = clock.may_be_set
     if both_edges is None:
         return None
-    edge_headers = clock.steady_edges(both_edges)
-    report.ahead_ns, report.pause, report.leaps = (
-        edge_headers.ahead_ns,
-        edge_headers.pause,
-        [*edge_headers.leaps],
-    )
-    return edge_headers
+    kept_edges = clock.steady_edges(both_edges)
+    _, _, report.ahead_ns, report.pause, leaps = kept_edges
+    report.leaps = [*leaps]
+    return kept_edges
 
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
