@@ -6,10 +6,14 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+DAY = r"\d{4}-\d\d-\d\d, times in UTC"
+"""Line above a table of one day."""
+
 
 def headings(lines: Sequence[str]) -> list[str]:
     """Returns the names above a table."""
-    return names_in([*takewhile(lambda line: re.fullmatch(r"[a-z_. ]+", line), lines)])
+    below_day = lines[bool(re.fullmatch(DAY, lines[0])) :]
+    return names_in([*takewhile(lambda line: re.fullmatch(r"[a-z_. ]+", line), below_day)])
 
 
 def names_in(heading: Sequence[str]) -> list[str]:
@@ -31,4 +35,4 @@ def names_in(heading: Sequence[str]) -> list[str]:
 
 def rows(lines: Sequence[str]) -> list[str]:
     """Returns the lines of a table below its heading."""
-    return [line for line in lines if not re.fullmatch(r"[a-z_. ]+", line)]
+    return [line for line in lines if not re.fullmatch(rf"[a-z_. ]+|{DAY}", line)]

@@ -227,7 +227,7 @@ def _complete(info: dict[str, Any]) -> str:
     if info["left_out"]:
         lacks.append(f"{counted(len(info['left_out']), 'file')} left out")
     for name, noun, reason in (
-        ("problems", "damaged place", "in the capture"),
+        ("problems", "problem", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),
         ("truncated_packets", "packet", "cut by the snapshot length"),
     ):

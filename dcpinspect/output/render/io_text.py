@@ -100,7 +100,11 @@ def _left_out(
     """
     labels = [_label(name) for name in names]
     shown = labels[:NAMED] + [f"and {len(labels) - NAMED} more"] * (len(labels) > NAMED)
-    text = f"{counted(len(labels), 'more command')} {where}: {', '.join(shown)}"
+    sides = {side for _, side in names}
+    noun = f"more {'command' if sides == {'request'} else 'response'}"
+    if len(sides) > 1:
+        noun = "more commands and response"
+    text = f"{counted(len(labels), noun)} {where}: {', '.join(shown)}"
     yield from ((line, "dim") for line in wrap(f"{text}; --format csv has all", width, "    "))
 
 

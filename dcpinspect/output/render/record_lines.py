@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dcpinspect.output.export.json_table import rfc3339
 from dcpinspect.output.render.palette import GLYPHS, PAINTS
 from dcpinspect.output.render.table import MEASURED, RowPaint, TextTable, cell_texts, table_texts
 from dcpinspect.text import cells, counted, entries, words_of, wrap
@@ -62,7 +63,7 @@ FIRST = _by_table(
     differences: kind vbucket lacks first_seqno last_seqno events key fields a_row b_row
     paths: a_connection b_connection direction delay_median_ns delay_max_ns lost answers
         network_median_ns
-    log_events: time event vbucket state rollback_seqno start_seqno last_seqno name
+    log_events: time event vbucket name start_seqno rollback_seqno state last_seqno
     vbuckets: client vbucket verdict findings before_end last_seqno high_seqno behind rollbacks gap_seqnos
     """
 )
@@ -75,7 +76,7 @@ BELOW = _by_table(
     streams: end_reason
     gaps: cause
     rollbacks: cause
-    log_events: rollback_seqno last_seqno failover_log
+    log_events: state rollback_seqno last_seqno failover_log
     """
 )
 """Columns that say what a row is about, or why: where they do not fit, they stand below their row,
@@ -99,7 +100,7 @@ SENTENCES = ("evidence", "explanation", "reason", "message")
 """Columns that are sentences; a table has at most one."""
 _WORDS = words_of(
     "verdict before_end answer status end_reason cause state convention kind rule who server whose "
-    "next tls"
+    "next tls time"
 )
 """Columns of words, which are not cut either, and of what people have to do."""
 _OF_STREAM = ("connection", "vbucket", "stream", "sid", "file")
@@ -200,6 +201,9 @@ def record_lines(
         for text, colour in zip(row, paints_of(names, row), strict=True):
             yield paint(text, "dim" if colour == QUIET else PAINTS[colour].text if colour else "")
 
+    table, day = (table, "") if width is None else _without_day(table)
+    if day:
+        yield f"{day}, times in UTC", "dim"
     text = _record_text(table, first, width, None if paint is None else paint_row)
     lines = _all_lines(text, table)
     first_heading = next(lines)
@@ -226,6 +230,18 @@ def record_lines(
         yield f"a row without {sentence} has that of its stream's row above; -v repeats it", "dim"
     if len(hidden) > len(reasons) and table.num_rows and not is_folded:
         yield f"{counted(len(hidden) - len(reasons), 'more column')}: -v", "dim"
+
+
+def _without_day(table: Any) -> tuple[Any, str]:
+    """Returns the table with the time of the day alone, and the day, if all rows are of the same."""
+    index = table.schema.get_field_index("time")
+    if index < 0 or not pa.types.is_timestamp(table.schema.field(index).type):
+        return table, ""
+    texts = rfc3339(table.column(index))
+    days = pc.unique(pc.utf8_slice_codeunits(texts, 0, 10)).to_pylist()
+    if len(days) != 1 or days[0] is None:
+        return table, ""
+    return table.set_column(index, "time", pc.utf8_slice_codeunits(texts, 11, -1)), days[0]
 
 
 def hidden_columns(table: Any, first: Sequence[str], width: int) -> list[str]:

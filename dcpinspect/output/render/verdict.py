@@ -265,7 +265,9 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     damaged = len(by_file) - cut - left_out
     until = (
         f", the last packet is of {clock(last_ns)} UTC"
-        if last_ns is not None and len(by_file) == 1
+        if last_ns is not None
+        and last_ns >= 10**9
+        and len(by_file) == 1  # a text without times begins with 1970
         else ""
     )
     return " · ".join(

@@ -139,11 +139,21 @@ def test_a_sentence_that_is_not_the_last_column_stands_below_its_row_too() -> No
 
 
 def test_times_are_never_cut() -> None:
-    times = pa.array([0, 1], pa.timestamp("ns", "UTC"))
-    table = pa.table({"time": times, "event": ["a", "b"], "text": ["x" * 50, "y"]})
-    _, line, *_ = shown(["time"], width=60, table=table)
-    assert line.startswith("1970-01-01T00:00:00")
-    assert "…" not in line.split()[0]
+    def times_of(*seconds: int) -> list[str]:
+        times = pa.array(seconds, pa.timestamp("s", "UTC")).cast(pa.timestamp("ns", "UTC"))
+        table = pa.table({"time": times, "event": ["a", "b"], "text": ["x" * 50, "y"]})
+        return [line.split()[0] for line in shown(["time"], width=60, table=table)]
+
+    assert times_of(0, 86_400)[1:] == [
+        "1970-01-01T00:00:00.000000000Z",
+        "1970-01-02T00:00:00.000000000Z",
+    ]
+    assert times_of(0, 86_399) == [
+        "1970-01-01,",
+        "time",
+        "00:00:00.000000000",
+        "23:59:59.000000000",
+    ]
 
 
 def test_a_long_text_leaves_room_for_other_columns() -> None:
