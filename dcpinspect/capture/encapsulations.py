@@ -53,6 +53,10 @@ TUNNEL_PORTS = (*VXLAN_PORTS, 4790, 6081, 6635, GTP_PORT, GRE_PORT)
 """UDP ports to which tunnels are sent: VXLAN, VXLAN-GPE, Geneve, MPLS, GTP-U and GRE."""
 
 
+UNREAD = "which is not read"
+"""What is said of a link type."""
+
+
 @dataclass(slots=True)
 class UnreadLinkType:
     """An interface with a link type that is not read."""
@@ -66,7 +70,7 @@ class UnreadLinkType:
         packets = f"{self.packets:,} packet{'' if self.packets == 1 else 's'}"
         where = f" of interface {self.interface}" if self.interface else ""
         has = "has" if self.packets == 1 else "have"
-        return f"{packets}{where} {has} link type {self.named}, which is not read"
+        return f"{packets}{where} {has} link type {self.named}, {UNREAD}"
 
     @property
     def named(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.cli import terminal
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
-from dcpinspect.text import escape, listed
+from dcpinspect.text import counted, escape, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -126,7 +126,7 @@ def remarks(
     problems = reading.capture.problems
     complain_of(problems[damage_shown:MAX_LINES], complain)
     if len(problems) > MAX_LINES:
-        complain(f"{len(problems) - MAX_LINES} more damaged places")
+        complain(counted(len(problems) - MAX_LINES, "more problem"))
     if is_whole and not reading.messages:
         if not is_said:
             why = nothing_found(

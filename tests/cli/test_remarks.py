@@ -174,7 +174,7 @@ def test_much_damage_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert remarks(reading) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == MAX_LINES + 1
-    assert lines[-1] == "dcpinspect: 5 more damaged places"
+    assert lines[-1] == "dcpinspect: 5 more problems"
 
 
 def test_packets_that_are_not_in_order_of_time_are_told_and_no_silence(

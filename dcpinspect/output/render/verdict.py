@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from dcpinspect.capture.encapsulations import UNREAD
 from dcpinspect.capture.open import is_left_out
 from dcpinspect.findings.costs import SHARED, Cost
 from dcpinspect.findings.finding import Finding
@@ -261,20 +262,20 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     for file, problem in problems:
         by_file[file].append(problem)
     left_out = sum(any(map(is_left_out, of_file)) for of_file in by_file.values())
-    cut = sum(all("cut short" in problem for problem in of_file) for of_file in by_file.values())
-    damaged = len(by_file) - cut - left_out
-    until = (
-        f", the last packet is of {clock(last_ns)} UTC"
-        if last_ns is not None
-        and last_ns >= 10**9
-        and len(by_file) == 1  # a text without times begins with 1970
-        else ""
+    cut, unread = (
+        sum(all(words in problem for problem in of_file) for of_file in by_file.values())
+        for words in ("cut short", UNREAD)
     )
+    damaged = len(by_file) - cut - unread - left_out
+    # a text without times begins in 1970
+    has_time = last_ns is not None and last_ns >= 10**9 and len(by_file) == 1
+    until = f", the last packet is of {clock(last_ns or 0)} UTC" if has_time else ""
     return " · ".join(
         f"{counted(count, 'file')} {'is' if count == 1 else 'are'} {word}"
         for count, word in (
             (cut, f"cut off{until}"),
             (damaged, "damaged"),
+            (unread, "not read whole"),
             (left_out, "left out"),
         )
         if count

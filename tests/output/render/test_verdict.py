@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dcpinspect.capture.encapsulations import UnreadLinkType
 from dcpinspect.output.render.verdict import LookedAt, damage_of, stood, stood_words, verdict
 from tests.output.render.test_finding_text import finding, of_many
 
@@ -112,6 +113,9 @@ def test_files_that_are_cut_or_damaged_are_said_before_notes() -> None:
     told = damage_of([cut, ("b", cut[1]), ("c", "no record"), ("c", cut[1])], AT)
     assert told == "2 files are cut off · 1 file is damaged"
     assert damage_of([("d", "left out, for it is a tar archive")], AT) == "1 file is left out"
+    unread = str(UnreadLinkType("", 147, packets=3))
+    assert damage_of([("e", unread)], AT) == "1 file is not read whole", "nothing of it is damaged"
+    assert damage_of([cut], 7_000) == "1 file is cut off", "a text without times begins in 1970"
     looked = LookedAt(1, 1, 1, 1, damage=told)
     note = finding(rule="slow-stream", severity="note")
     assert (
