@@ -369,13 +369,17 @@ def swapped(packets: Sequence[Packet], share: float, seed: int, *, by: int = 1) 
     )
 
 
-def doubled(packets: Sequence[Packet], apart: int = 0) -> list[Packet]:
-    """Every packet twice, the second time ``apart`` packets later, as a mirror port records it."""
+def doubled(packets: Sequence[Packet], apart: int = 0, *, snaplen: int = 1 << 18) -> list[Packet]:
+    """Every packet twice, the second time ``apart`` packets later, as a mirror port records it. The
+    first time no more than ``snaplen`` bytes of it are there.
+    """
     order = sorted(
         [(place, 0) for place in range(len(packets))]
         + [(place + apart, 1) for place in range(len(packets))]
     )
-    return retimed([packets[place - apart * copy] for place, copy in order])
+    return retimed(
+        [packets[place - apart] if copy else packets[place].cut(snaplen) for place, copy in order]
+    )
 
 
 # Reading.

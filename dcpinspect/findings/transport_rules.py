@@ -24,8 +24,8 @@ from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.tcp_facts import TcpConnection, ZeroWindow, ZeroWindows, host_of
 from dcpinspect.text import counted
 from dcpinspect.transport.flow_records import SHUT_NS
-from dcpinspect.transport.packet_owners import WAIT_NS
 from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
+from dcpinspect.transport.waiting import WAIT_NS
 
 ACCEPTED = "accepted"
 

@@ -343,6 +343,10 @@ class TableCounts(Struct[T]):
     lates: T = number("Flows of which bytes arrived late.")
     shuts: T = number("Flows of which ``shut_spells`` are kept.")
     routes: T = number("Routes, with the one that is nobody's.", reset=1)
+    copies_ns: T = number(
+        "How long what is cut off waits for a copy that has it; 0: packets that were cut do not come "
+        "before whole copies."
+    )
 
 
 class TransportTables(Tables):

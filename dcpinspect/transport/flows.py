@@ -23,10 +23,11 @@ from dcpinspect.transport.flow_records import (
 from dcpinspect.transport.next_bytes import enter
 from dcpinspect.transport.waiting import (
     NODE_COST,
+    awaits_copy,
     free_node,
     packets_of,
     recent_row,
-    unlink_head,
+    unlink,
 )
 
 reset_flow = kernel_function(flow_records.Flow.resetter())
@@ -228,6 +229,15 @@ def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
 
 
 @kernel_function
+def enter_cut(tables: TransportTables, flow: Flow) -> None:
+    """Enters a hole where the first waiting segment, which is next, was cut off."""
+    node = tables.nodes[flow.head]
+    flow.cut_off += node.length
+    enter_hole(tables, flow, node.length, node.packet)
+    unlink(tables, flow, flow.head)
+
+
+@kernel_function
 def drain(tables: TransportTables, flow: Flow) -> None:
     """Enters the waiting segments that are next."""
     while flow.head >= 0 and tables.nodes[flow.head].offset == flow.next:
@@ -237,24 +247,28 @@ def drain(tables: TransportTables, flow: Flow) -> None:
                 node.ack_seen = packets_of(tables, flow.number)
                 node.ack_time = tables.segment.packet.time
             return
+        if awaits_copy(tables, node):
+            return
         if node.source == HOLE:
-            flow.cut_off += node.length
-            enter_hole(tables, flow, node.length, node.packet)
+            enter_cut(tables, flow)
         else:
             n = enter(tables, flow, node.length, node.source, node.packet)
             tables.entries[n].place = node.place
             flow.next += node.length
-        unlink_head(tables, flow)
+            unlink(tables, flow, flow.head)
 
 
 @kernel_function
 def give_up_hole(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no
-    longer waits for the other direction.
+    longer waits for a copy, or for the other direction.
     """
-    length = tables.nodes[flow.head].offset - flow.next
+    node = tables.nodes[flow.head]
+    length = node.offset - flow.next
     if length > 0:
         enter_hole(tables, flow, length, packet)
+    elif awaits_copy(tables, node) and not comes_early(tables, flow, node.needs):
+        enter_cut(tables, flow)
     else:
         tables.flows[flow_of(tables, flow.number ^ 1)].passed = GIVEN_UP
     drain(tables, flow)
@@ -297,7 +311,7 @@ def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> 
         if node.source != HOLE:
             flow.unique -= node.length
             flow.late += node.length
-        unlink_head(tables, flow)
+        unlink(tables, flow, flow.head)
     tables.sides[side].ended = 1
     if flow.next == 0 and other_flow.next == 0 and other_flow.head < 0:
         return

@@ -72,7 +72,6 @@ from dcpinspect.transport.packet_owners import (
     AFTER_CLOSE,
     MASK,
     NOBODY,
-    WAIT_NS,
     WINDOW,
     agrees,
     begins_anew,
@@ -94,10 +93,12 @@ from dcpinspect.transport.packet_owners import (
 )
 from dcpinspect.transport.waiting import (
     NODE_COST,
+    WAIT_NS,
     acknowledge,
     free_node,
     insert,
     is_sent_again,
+    make_way,
     new_node,
     packets_of,
     shut_row,
@@ -358,6 +359,13 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         old_have = min(have, old_bytes)
         late = late_bytes(tables, flow, offset, offset + old_have)
         flow.late += late
+        if (
+            0 < late < old_have
+            and have == full
+            and flow.cut_off > 0
+            and tables.counts.copies_ns == 0
+        ):
+            tables.counts.copies_ns = WAIT_NS  # the first copy of its packet was cut
         in_holes = late if direction.started else late - max(0, min(0, offset + old_have) - offset)
         flow.filled = min(flow.filled + in_holes, flow.missing)
         flow.duplicate += old_have - late
@@ -390,10 +398,14 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             tables.entries[n].place = segment.place
             flow.next = offset + have
             flow.unique += have
-        if full > have:
+        if full > have and tables.counts.copies_ns > 0:
+            insert(tables, flow, offset + have, full - have, HOLE, packet)
+        elif full > have:
             flow.cut_off += full - have
             enter_hole(tables, flow, full - have, packet)
     else:
+        if have > 0 and tables.counts.copies_ns > 0:
+            make_way(tables, flow, offset, offset + have)
         if have > 0:
             used = insert(tables, flow, offset, have, source, packet)
             flow.unique += used
@@ -433,12 +445,13 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
     packet = tables.segment.packet
     while flow.head >= 0:
         node = tables.nodes[flow.head]
-        is_soon = seen - node.ack_seen < WAIT_PACKETS
+        waited_ns = packet.time - node.ack_time
+        is_soon = seen - node.ack_seen < WAIT_PACKETS or waited_ns < tables.counts.copies_ns
         if node.offset == flow.next and tables.flows[flow_of(tables, flow.number ^ 1)].passed == 0:
             # nothing says that the bytes it waits for were lost; a fast direction has many packets
             # in a round trip
             is_soon = True
-        if node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS):
+        if node.ack_seen < 0 or (is_soon and waited_ns < WAIT_NS):
             return
         give_up_hole(tables, flow, packet)
 
@@ -697,7 +710,8 @@ def note_progress(tables: TransportTables, side: int) -> None:
         return
     flow = tables.flows[flow_to_write(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
-        flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
+        is_last = segment.flags & FIN and tables.counts.copies_ns == 0
+        flow.passed = max(flow.passed, GIVEN_UP if is_last else SENT)
     if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
         note_window(tables, flow, segment.receive_window, segment.packet)
 

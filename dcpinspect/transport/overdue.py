@@ -7,7 +7,7 @@ from __future__ import annotations
 from dcpinspect.kernels.kernel import kernel
 from dcpinspect.transport.flow_records import TransportTables
 from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_hole, has_room
-from dcpinspect.transport.packet_owners import WAIT_NS
+from dcpinspect.transport.waiting import WAIT_NS
 
 
 @kernel("int64(int64, TransportTables)")

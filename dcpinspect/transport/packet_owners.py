@@ -27,13 +27,11 @@ from dcpinspect.transport.flow_records import (
 )
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, flow_to_write, next_of
 from dcpinspect.transport.headers import ACK, RST, SYN
-from dcpinspect.transport.waiting import NODE_COST, new_node
+from dcpinspect.transport.waiting import NODE_COST, WAIT_NS, new_node
 
 reset_side = kernel_function(flow_records.Side.resetter())
 
 MASK = 0xFFFFFFFF
-WAIT_NS = 200_000_000
-"""What was sent before another packet seldom comes so long after it."""
 COPY_NS = 1_000_000_000
 """A copy of a packet is seldom captured so long after the packet."""
 SYN_GAP_NS = 40_000_000_000

@@ -54,12 +54,13 @@ from dcpinspect.transport.flow_records import (
     TransportTables,
 )
 from dcpinspect.transport.flows import close_sides, put_aside
-from dcpinspect.transport.headers import NETWORK, HeaderParser, within
+from dcpinspect.transport.headers import CAPTURED, NETWORK, SEQ, WIRE, HeaderParser, within
 from dcpinspect.transport.next_bytes import GatherTables, gather
 from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.packet_owners import MASK
 from dcpinspect.transport.scapy_dissection import UnusualPackets
+from dcpinspect.transport.waiting import WAIT_NS
 
 if TYPE_CHECKING:
     from dcpinspect.transport.capture_survey import Copies
@@ -77,6 +78,11 @@ were the last on their addresses.
 
 MANY_FLOWS = 1 << 14
 """Before there are more flows than this, some are put aside."""
+
+LEAST_COPIES_NS = 1_000_000
+"""So long at least a copy is waited for, where copies come: four times as long as the latest of the
+first ones took.
+"""
 
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it.
@@ -238,6 +244,11 @@ class Reassembler:
         tables.entries = StreamEntries.zeros(capacity)
         tables.fresh = np.zeros(capacity, np.int64)  # kept in states, so no old memory
         tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
+        if counts.copies_ns == 0:
+            times = batch.time_ns[headers.index]
+            after_ns = _copies_after_ns(2 * pairs + ends, headers.tcp, times)
+            if after_ns:
+                counts.copies_ns = min(max(LEAST_COPIES_NS, 4 * after_ns), WAIT_NS)
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
         tables.files, tables.segment.place = batch.files, -1
         row = 0
@@ -254,7 +265,10 @@ class Reassembler:
         """Yields what no longer waits for the bytes before it, now that capture time is
         ``time_ns``; it is released by the last packet fed.
         """
-        if self._tables.counts.live:
+        counts = self._tables.counts
+        if counts.copies_ns:  # what is written block by block comes later than its times tell
+            counts.copies_ns = WAIT_NS
+        if counts.live:
             yield from self._swept(give_up_overdue, max(0, self.packets - 1), time_ns)
 
     def finish(self) -> Iterator[StreamChunk]:
@@ -782,6 +796,24 @@ class Reassembler:
         entries.length = nodes.length[node_rows]
         entries.source = nodes.source[node_rows]
         gather(data, held, GatherTables(entries), target, 0)
+
+
+def _copies_after_ns(senders: IntArray, tcp: IntArray, time_ns: IntArray) -> int:
+    """Returns how long after packets that were cut whole copies of them come, at most; 0 if none
+    does.
+    """
+    lacks = tcp[:, WIRE] > tcp[:, CAPTURED]
+    cut = np.flatnonzero(lacks)
+    is_copy = ~lacks & (tcp[:, WIRE] >= tcp[cut, WIRE].min(initial=1 << 31))
+    if not is_copy.any():  # as where nothing was cut, or all that is so long
+        return 0
+    rows = np.concatenate((cut, np.flatnonzero(is_copy)))
+    keys = np.stack((senders[rows], tcp[rows, SEQ], tcp[rows, WIRE]))
+    order = np.lexsort((rows, *keys))
+    is_same = (np.diff(keys[:, order]) == 0).all(axis=0)
+    is_pair = is_same & (np.diff(lacks[rows[order]].view(np.int8)) < 0)
+    after_ns = np.diff(time_ns[rows[order]])[is_pair]
+    return max(1, int(after_ns.max())) if len(after_ns) else 0
 
 
 def _kept_blocks(rows: Any, size: int, blocks: IntArray, free: int) -> Any:

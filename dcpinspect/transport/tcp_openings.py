@@ -24,7 +24,7 @@ from dcpinspect.transport.flow_records import (
     TransportTables,
 )
 from dcpinspect.transport.headers import OF_IPV6, TIME_EXCEEDED
-from dcpinspect.transport.packet_owners import WAIT_NS
+from dcpinspect.transport.waiting import WAIT_NS
 
 _IS_OPEN, _UNANSWERED, _REFUSED, _SILENT = range(4)
 UNANSWERED, REFUSED, SILENT = "unanswered", "refused", "silent"

@@ -21,6 +21,8 @@ NODE_COST = 256
 """What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too,
 and walks along them stay short.
 """
+WAIT_NS = 200_000_000
+"""What was sent before another packet seldom comes so long after it."""
 
 
 @kernel_function
@@ -95,6 +97,35 @@ def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
 
 
 @kernel_function
+def make_way(tables: TransportTables, flow: Flow, start: int, end: int) -> None:
+    """Takes out of the waiting segments what is cut off of stream bytes [start, end)."""
+    nodes, k = tables.nodes, node_before(tables, flow, start)
+    if k < 0:
+        k = flow.head
+    while k >= 0 and nodes[k].offset < end:
+        node, after = nodes[k], nodes[k].next
+        node_end = node.offset + node.length
+        if node.source == HOLE and start < node_end:
+            if end < node_end:
+                last = new_node(tables, end, node_end - end, HOLE, node.packet)
+                nodes[last].needs = node.needs
+                link(tables, flow, last, k, after)
+            node.length = start - node.offset
+            if node.length <= 0:
+                unlink(tables, flow, k)
+        k = after
+
+
+@kernel_function
+def awaits_copy(tables: TransportTables, node: WaitingSegment) -> bool:
+    """Returns whether a node was cut off of a packet so lately that a whole copy may follow."""
+    return bool(
+        node.source == HOLE
+        and abs(tables.segment.packet.time - node.packet.time) < tables.counts.copies_ns
+    )
+
+
+@kernel_function
 def insert(
     tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet
 ) -> int:
@@ -154,21 +185,23 @@ def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -
 
 
 @kernel_function
-def unlink_head(tables: TransportTables, flow: Flow) -> None:
-    """Frees the first waiting node of a flow."""
-    k = flow.head
+def unlink(tables: TransportTables, flow: Flow, k: int) -> None:
+    """Frees a waiting node of a flow."""
     cost = cost_of(tables.nodes[k])
     flow.waiting -= cost
     flow.nodes -= 1
     tables.counts.waiting -= cost
-    after = tables.nodes[k].next
-    flow.head = after
+    before, after = tables.nodes[k].previous, tables.nodes[k].next
     if flow.near == k:
         flow.near = after
-    if after >= 0:
-        tables.nodes[after].previous = -1
+    if before >= 0:
+        tables.nodes[before].next = after
     else:
-        flow.tail = -1
+        flow.head = after
+    if after >= 0:
+        tables.nodes[after].previous = before
+    else:
+        flow.tail = before
     free_node(tables, k)
 
 

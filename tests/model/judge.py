@@ -31,7 +31,7 @@ from tests.model.reading import (
 )
 from tests.model.tape import START_NS, Closed, Said
 
-COMPLETE = ("whole", "in pieces", "disordered", "doubled", "disturbed", "cut")
+COMPLETE = ("whole", "in pieces", "disordered", "doubled", "cut before", "disturbed", "cut")
 """What can become of a capture, so that nothing is missing before its end: the tables have to be
 exact.
 """
@@ -80,6 +80,8 @@ def damaged(capture: Capture, damage: str, rng: random.Random) -> Capture:
         return disordered(capture, rng)
     if damage == "doubled":
         return doubled(capture)
+    if damage == "cut before":
+        return doubled(capture, rng.choice([66, 80, 96, 128, 200, 400]))
     if damage == "disturbed":
         return disturbed(capture, rng)
     if damage == "one-sided":

@@ -38,12 +38,16 @@ class Capture:
     laid: Laid
     places: Sequence[int]
     snaplen: int = 1 << 18
-    """Bytes that it has of a packet, at most."""
+    """Bytes that it has of a packet, at most, when it comes first."""
 
     @cached_property
     def packets(self) -> list[Packet]:
         """In the order in which they were captured, none before the one before it."""
-        packets = [self.laid.packets[place].cut(self.snaplen) for place in self.places]
+        packets, known = [], set[int]()
+        for place in self.places:
+            packet = self.laid.packets[place]
+            packets.append(packet if place in known else packet.cut(self.snaplen))
+            known.add(place)
         times = accumulate((packet.time_ns for packet in packets), max)
         return [
             packet if packet.time_ns == time_ns else replace(packet, time_ns=time_ns)
@@ -337,9 +341,12 @@ def disturbed(capture: Capture, rng: random.Random) -> Capture:
     return Capture(capture.tape, Laid(packets, connection_of, laid.offsets, strays), order)
 
 
-def doubled(capture: Capture) -> Capture:
-    """Each packet as it passed two interfaces of the machine, one after the other."""
-    return Capture(capture.tape, capture.laid, [place for place in capture.places for _ in (0, 1)])
+def doubled(capture: Capture, snaplen: int = 1 << 18) -> Capture:
+    """Each packet as it passed two interfaces of the machine, one after the other; the first has no
+    more than ``snaplen`` bytes of it.
+    """
+    places = [place for place in capture.places for _ in (0, 1)]
+    return Capture(capture.tape, capture.laid, places, snaplen)
 
 
 def disordered(capture: Capture, rng: random.Random) -> Capture:

@@ -683,3 +683,111 @@ def test_an_end_that_takes_nothing_answers_each_copy() -> None:
         tables = tables_of([*before, end, first, second, third])
         (one,) = openings(tables, np.array([1]), 0)
         assert bool(one.late_acks[1]) is is_late
+
+
+def cut_before(
+    segments: list[Segment], snaplen: int, late_ns: int, lost: Sequence[int] = ()
+) -> list[builders.Recorded]:
+    """Each packet cut, and ``late_ns`` later whole, but for those at ``lost``; in order of time."""
+    packets = builders.recorded(segments)
+    whole = [
+        replace(packet, time_ns=packet.time_ns + late_ns)
+        for place, packet in enumerate(packets)
+        if place not in lost
+    ]
+    cut = [replace(packet, data=packet.data[:snaplen]) for packet in packets]
+    return sorted([*cut, *whole], key=lambda packet: packet.time_ns)
+
+
+@pytest.mark.parametrize("close", [False, True])
+@pytest.mark.parametrize("hosts", [("10.0.0.1", "10.0.0.2"), ("::1", "::2")])
+@pytest.mark.parametrize("late_ns", [0, 1_000, 10_000, 1_000_000, 10_000_000])
+@pytest.mark.parametrize("snaplen", [66, 100, 200])
+def test_what_a_packet_was_cut_off_waits_for_a_whole_copy(
+    tmp_path: Path, snaplen: int, late_ns: int, hosts: tuple[str, str], close: bool
+) -> None:
+    asked, told = bytes(range(1, 200)), bytes(range(250)) * 40
+    made = Conversation(mss=100, client=(hosts[0], 50_000), server=(hosts[1], 11_210))
+    made.step_ns = 100_000
+    made.handshake()
+    for at in range(0, len(asked), 40):
+        made.send(True, asked[at : at + 40])
+        made.stream(False, told[50 * at : 50 * at + 2000])
+    if close:
+        made.close()
+    path = tmp_path / "x.pcap"
+    packets = cut_before(made.segments, snaplen, late_ns)
+    path.write_bytes(builders.pcap(packets, magic=0xA1B23C4D))
+    reading = builders.read(path)
+    assert reading.streams == {(1, 0): asked, (1, 1): told}
+    assert [(account.missing, account.late) for account in accounts(reading.transport)] == [
+        (0, 0),
+        (0, 0),
+    ]
+
+
+def test_a_whole_copy_is_awaited_four_times_as_long_as_others_took(tmp_path: Path) -> None:
+    made = numbered_in(100, count=60)
+    lost = 3 + 2 * 5
+    path = tmp_path / "x.pcap"
+    packets = cut_before(made.segments, 100, 2_000_000, [lost])
+    path.write_bytes(builders.pcap(packets, magic=0xA1B23C4D))
+    (batch,) = builders.open_capture(path)
+    chunk = next(chunk for chunk in server_chunks(batch) if len(chunk.holes))
+    # the first 46 bytes of the sixth segment are there
+    assert chunk.holes == ((546, 600),)
+    times = dict(zip(batch.packets.tolist(), batch.time_ns.tolist(), strict=True))
+    (row,) = np.flatnonzero(chunk.segments.offset == 546)
+    waited = times[int(chunk.segments.release[row])] - made.segments[lost].time_ns
+    assert 8_000_000 <= waited < 8_000_000 + made.step_ns
+
+
+def numbered_in(size: int, *, count: int) -> Conversation:
+    """A conversation whose server sends ``count`` segments, each acknowledged."""
+    made = Conversation(mss=size)
+    made.step_ns = 100_000
+    made.handshake()
+    made.stream(False, bytes(i % 251 for i in range(size * count)), ack_every=1)
+    return made
+
+
+def test_where_packets_come_one_by_one_the_first_copies_show_that_there_are_any(
+    tmp_path: Path,
+) -> None:
+    made = numbered_in(100, count=60)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(cut_before(made.segments, 100, 1_000)))
+    reading = builders.read(path, batch_bytes=60)
+    assert reading.holes[1, 1] == [(46, 100)]
+    account = accounts(reading.transport)[1]
+    assert (account.missing, account.late, account.cut) == (54, 54, 54)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_was_cut_off_is_given_up_at_once_where_no_copy_has_it(
+    tmp_path: Path, times: int
+) -> None:
+    made = numbered_in(100, count=20)
+    path = tmp_path / "x.pcap"
+    packets = [one for one in builders.recorded(made.segments, snaplen=100) for _ in range(times)]
+    path.write_bytes(builders.pcap(packets, magic=0xA1B23C4D))
+    (batch,) = builders.open_capture(path)
+    (chunk,) = server_chunks(batch)
+    assert chunk.holes == tuple((at + 46, at + 100) for at in range(0, 2000, 100))
+    assert chunk.segments.release.tolist() == chunk.segments.packet.number.tolist()
+
+
+def test_what_waits_for_copies_that_do_not_come_is_bounded(tmp_path: Path) -> None:
+    made = Conversation(mss=1400)
+    made.step_ns = 1
+    made.handshake()
+    made.stream(False, bytes(8 << 20), ack_every=0)
+    path = tmp_path / "x.pcap"
+    packets = cut_before(made.segments, 100, 1, [10])
+    path.write_bytes(builders.pcap(packets, magic=0xA1B23C4D))
+    reassembler = Reassembler()
+    with builders.open_capture(path, batch_bytes=1 << 20) as capture:
+        for batch in capture:
+            list(reassembler.feed(batch))
+            assert reassembler._tables.counts.waiting <= MAX_WAITING
+    assert accounts(reassembler)[1].missing == 1400 - 46

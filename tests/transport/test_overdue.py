@@ -9,8 +9,8 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.transport.chunk import StreamChunk
-from dcpinspect.transport.packet_owners import WAIT_NS
 from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.waiting import WAIT_NS
 from tests import builders
 from tests.builders import FIN, Conversation
 from tests.transport_views import accounts
@@ -135,3 +135,43 @@ def test_every_connection_has_its_turn_whatever_room_there_is(tmp_path: Path, co
     assert [(chunk.connection, chunk.holes) for chunk in chunks] == [
         (number + 1, ((20, 40),)) for number in range(count)
     ]
+
+
+def test_a_whole_copy_may_be_in_the_next_block_that_is_written(tmp_path: Path) -> None:
+    one = Conversation(mss=100)
+    one.handshake()
+    one.stream(False, DATA * 2, ack_every=0)
+    packets = []
+    for packet in builders.recorded(one.segments):
+        packets += [
+            replace(packet, data=packet.data[:100]),
+            replace(packet, time_ns=packet.time_ns + 1_000),
+        ]
+    path = tmp_path / "silent.pcap"
+    path.write_bytes(builders.pcap(packets, magic=0xA1B23C4D))
+    transport = Reassembler()
+    with open_capture(path) as capture:
+        (batch,) = list(capture)
+    first, second = builders.part(batch, 0, 11), builders.part(batch, 11, len(batch))
+    chunks = [*transport.feed(first), *transport.pass_time(packets[10].time_ns + WAIT_NS - 1)]
+    chunks += transport.feed(second)
+    assert b"".join(chunk.data.tobytes() for chunk in chunks) == DATA * 2
+    assert accounts(transport)[1].missing == 0
+
+
+def test_what_was_cut_off_is_given_up_when_the_wait_for_a_copy_is_over(tmp_path: Path) -> None:
+    one = Conversation(mss=100)
+    one.handshake()
+    one.stream(False, DATA, ack_every=0)
+    whole = builders.recorded(one.segments)
+    cut = [replace(packet, data=packet.data[:100]) for packet in whole]
+    path = tmp_path / "silent.pcap"
+    path.write_bytes(builders.pcap([*cut[:4], whole[3], cut[4]], magic=0xA1B23C4D))
+    transport = Reassembler()
+    with open_capture(path) as capture:
+        for batch in capture:
+            list(transport.feed(batch))
+    assert list(transport.pass_time(cut[4].time_ns + WAIT_NS - 1)) == []
+    (chunk,) = transport.pass_time(cut[4].time_ns + WAIT_NS)
+    assert chunk.holes == ((146, 200),)
+    assert accounts(transport)[1].cut == 54
