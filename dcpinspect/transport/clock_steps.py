@@ -159,7 +159,7 @@ def goes_on(files: Sequence[Edges | None]) -> dict[int, int]:
             if not (earlier and file and _is_later(ends[ended], begins)):
                 continue
             if (apart_ns := _apart_ns(earlier, file)) is not None:
-                pairs.append((-count, apart_ns, number, ended))
+                pairs.append((apart_ns, -count, number, ended))
     before: dict[int, int] = {}
     for _, _, number, ended in sorted(pairs):
         first = ended
@@ -406,8 +406,9 @@ def _apart_ns(file: Edges, later_file: Edges) -> int | None:
     dated_ns = time_ns[time_ns >= UNDATED_NS]  # a lone packet may have no time
     apart_ns = int(dated_ns[0] if len(dated_ns) else time_ns[0]) - ahead_ns - end_ns
     steady_ns = clock.steady(first).time_ns
-    is_set = clock.ahead_ns != ahead_ns and bool(steady_ns[-1] >= end_ns)
-    return abs(apart_ns) if is_set or apart_ns >= -_LEAST_BACK_NS else None
+    if clock.ahead_ns != ahead_ns and steady_ns[-1] >= end_ns:
+        return int(steady_ns[steady_ns >= end_ns].min()) - end_ns
+    return abs(apart_ns) if apart_ns >= -_LEAST_BACK_NS else None
 
 
 def _step(

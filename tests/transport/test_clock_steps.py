@@ -6,7 +6,7 @@ import gzip
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -352,3 +352,13 @@ def test_a_ring_goes_on_beside_another_capture(tmp_path: Path) -> None:
     found, steps, _ = found_in(doubled.written(tmp_path, turned, "one.pcap"), other)
     files = files_of(tmp_path / "ring", turned, (0.3, 0.5))
     assert found_in(other, *files)[:2] == (found, steps)
+
+
+def test_a_file_of_a_ring_is_in_its_place_though_few_packets_are_in_it(tmp_path: Path) -> None:
+    packets = doubled.packets_of(RESUME)
+    ends = [(packet + 0.5) / len(packets) for packet in accumulate((63, 3, 32, 17, 48, 5, 16, 47))]
+    turned = set_back(packets, ends[4], 600 * 10**9)
+    files = [str(path) for path in files_of(tmp_path / "ring", turned, ends)]
+    assert capture_survey.survey(files).goes_on == {
+        later_file: file for file, later_file in pairwise(files)
+    }
