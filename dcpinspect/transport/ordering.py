@@ -217,10 +217,17 @@ def take_trailing_bytes(tables: TransportTables, side: int, number: int, is_own:
 def keep_offer(tables: TransportTables, side: int) -> None:
     """Keeps the bytes behind the current packet, whose IP header does not tell of them."""
     flow, segment = tables.flows[flow_to_write(tables, side)], tables.segment
+    start, k = (segment.seq + segment.on_wire) & MASK, flow.trailing_bytes
+    if distance(start + segment.extra_on_wire, tables.sides[side].base + flow.next) <= 0:
+        return
+    if k >= 0 and tables.nodes[k].offset == start:  # the packet is a copy, which may be cut
+        if tables.nodes[k].length >= segment.extra:
+            return
+        flow.unproven -= tables.nodes[k].wire
     drop_offer(tables, flow)
     k = new_node(
         tables,
-        (segment.seq + segment.on_wire) & MASK,
+        start,
         segment.extra,
         segment.source + segment.captured,
         segment.packet,

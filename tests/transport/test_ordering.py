@@ -30,8 +30,9 @@ from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segme
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tcp_openings import openings
 from dcpinspect.transport.waiting import NODE_COST
-from tests import builders
+from tests import builders, doubled
 from tests.builders import ACK, FIN, RST, Conversation, Segment
+from tests.captures import field
 from tests.damage import PORT, Talk, batches
 from tests.transport.test_tcp_openings import again, begun
 from tests.transport.test_tcp_openings import read as tables_of
@@ -791,3 +792,20 @@ def test_what_waits_for_copies_that_do_not_come_is_bounded(tmp_path: Path) -> No
             list(reassembler.feed(batch))
             assert reassembler._tables.counts.waiting <= MAX_WAITING
     assert accounts(reassembler)[1].missing == 1400 - 46
+
+
+@pytest.mark.parametrize("behind", [1, 3])
+def test_a_cut_copy_takes_nothing_of_what_stands_behind_an_ip_packet(
+    tmp_path: Path, behind: int
+) -> None:
+    packets = doubled.packets_of(field("t09-gso-partial-geneve"))
+    both: list[tuple[float, builders.Recorded]] = [*enumerate(packets)]
+    both += [
+        (place + behind - 0.5, replace(packet, data=packet.data[:100]))
+        for place, packet in enumerate(packets)
+    ]
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(packet for _, packet in sorted(both, key=lambda one: one[0])))
+    reading = builders.read(path)
+    assert [len(reading.streams[1, direction]) for direction in (0, 1)] == [691, 117_378]
+    assert [account.missing for account in accounts(reading.transport)] == [0, 0]
