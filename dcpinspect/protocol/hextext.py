@@ -1,15 +1,22 @@
-"""Reads bytes from pasted text: plain hex, colons, 0x…, and the dumps of xxd, hexdump -C, tcpdump -X
-and Wireshark.
+"""Reads bytes from pasted text: plain hex, colons, 0x…, arrays and strings of C, and the dumps of
+xxd, hexdump -C, tcpdump -X, PowerShell and Wireshark.
 """
 
 from __future__ import annotations
 
 import re
 
-_OFFSET = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{4,8})(?::\s+|\s{2,}|\s*$)")
+_OFFSET = re.compile(
+    r"\s*(?:0x)?(?:([0-9a-fA-F]{4,8})(?::\s+|\s{2,}|\s*$)|([0-9a-fA-F]{16}) (?! ))"
+)
+"""The second form is of PowerShell 7, which puts one blank also before the letters."""
+_ROW = 16
+"""Bytes of a row of PowerShell 7."""
 _GROUP = re.compile(r"[0-9a-fA-F]+")
 _SECOND_HALF = re.compile(r"[0-9a-fA-F]{2}(?: |$)")
 _BARS = re.compile(r" \|.*\|\s*$")
+_OF_C = re.compile(r"/\*.*?\*/|^[^{}\n]*\{|\};?|\"|\\$")
+"""What arrays and strings of C have around their bytes."""
 _OTHER = re.compile(r"[^0-9a-fA-F\s:.,;-]")
 
 MAX_REPEATED = 1 << 20
@@ -26,9 +33,11 @@ def parse_hex(text: str) -> list[bytes]:
     Raises HexError, with line and column, if the text is none of the known forms.
     """
     lines = text.splitlines() or [text]
-    return _dump(lines) or [
-        b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))
-    ]
+    if dumped := _dump(lines):
+        return dumped
+    if "0x" in text or "\\x" in text:
+        lines = [_OF_C.sub(lambda around: " " * len(around[0]), line.rstrip()) for line in lines]
+    return [b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))]
 
 
 def _dump(lines: list[str]) -> list[bytes]:
@@ -44,7 +53,8 @@ def _dump(lines: list[str]) -> list[bytes]:
         if match is None:
             is_squeezed = line.strip() == "*"
             continue
-        offset, data = int(match[1], 16), _dump_line(line[match.end() :])
+        offset, data = int(match[1] or match[2], 16), _dump_line(line[match.end() :])
+        data = data[:_ROW] if match[2] else data
         if not packets or (offset == 0 and data):
             packets.append(bytearray())
             first = offset

@@ -100,6 +100,36 @@ def test_every_length_of_the_last_line_is_read(printed: Callable[[bytes], str], 
     assert parse_hex(printed(data)) == [data]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "char peer0_0[] = { /* Packet 7 */\n0x80, 0x5c, 0x00, \n0x07, 0xba };\n",
+        "char a[] = { /* 1 */\n0x80, 0x5c };\nchar b[] = { /* 2 */\n0x00, 0x07, 0xba };\n",
+        '"\\x80\\x5c\\x00" \\\n"\\x07\\xba"\n',
+    ],
+)
+def test_arrays_and_strings_of_c_are_read(text: str) -> None:
+    assert parse_hex(text) == [bytes.fromhex("805c0007ba")]
+
+
+@pytest.mark.parametrize("size", [1, 8, 15, 16, 17, 40])
+def test_the_columns_of_powershell_7_are_read_below_their_label(size: int) -> None:
+    data = bytes(range(0xF8, 0x100)) + b"ab 12 ABCDEF 00 11 22 33 44 5566"
+    rows = [
+        f"{at:016X} {data[:size][at : at + 16].hex(' ').upper():<48}"
+        + "".join(chr(byte) if 32 <= byte < 127 else "�" for byte in data[:size][at : at + 16])
+        for at in range(0, size, 16)
+    ]
+    head = [
+        "   Label: /tmp/one.bin",
+        "",
+        " " * 10 + "Offset Bytes",
+        " " * 17 + "00 01 02 03",
+        "------",
+    ]
+    assert parse_hex("\n".join([*head, *rows])) == [data[:size]]
+
+
 def test_a_star_of_hexdump_stands_for_equal_lines() -> None:
     text = "00000000  80 56 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |.V..............|\n"
     text += (
