@@ -21,13 +21,13 @@ import pytest
 
 from dcpinspect.cli import interrupts, teller
 from dcpinspect.cli.main import main
-from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
+from dcpinspect.cli.pipeline_watch import Alarms, complain_of, keep_told, kept_told
 from dcpinspect.cli.teller import AnnouncedFindings, Teller, TellingStyle
 from dcpinspect.errors import OutputError
 from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.spark import files
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.pipeline import Options
+from dcpinspect.spark.pipeline import Options, Summary
 from tests.cli.test_teller import Kept
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import here, stored, told
@@ -54,6 +54,15 @@ def alarms(out: Path, output: Kept, known: AnnouncedFindings | None = None) -> A
         announced=known,
     )
     return Alarms(str(out), tells, known, ORDINARY)
+
+
+def test_notes_are_not_among_the_damages_that_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    note = {"severity": "note", "file": "a.pcap", "offset": None, "what": "is beside another"}
+    damage = {**note, "severity": "warning", "file": "b.pcap", "what": "is damaged"}
+    complain_of(Summary(out="o", batch=1, problems=[*[note] * 12, damage]))
+    assert capsys.readouterr().err == "dcpinspect: b.pcap: is damaged\n"
 
 
 def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> None:
