@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.scapy_layer.scapy_session import DCPSession
-from dcpinspect.transport.tls import decryption
+from dcpinspect.transport.tls import stage
 from dcpinspect.transport.tls.keylog import SEARCH, command_secrets
 from tests import builders
 from tests.encode import encode
@@ -172,14 +173,34 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     assert advice in capsys.readouterr().err
 
 
-def test_many_connections_in_vain_end_the_search(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_after_many_connections_in_vain_fewer_numbers_are_tried(
+    recorded: Recorded,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(decryption, "IN_VAIN", 0)
+    monkeypatch.setattr(stage, "SharedSecrets", partial(stage.SharedSecrets, in_vain=100))
     (link,) = ndjson(capsys, "connections", str(recorded.path), "--keylog", str(recorded.keylog))
     assert str(link["tls"]).endswith(
-        "no secrets were tried, after too many connections in vain; --port names those that matter"
+        "its records up to number 24,509 were tried with the secrets of 1 connection; a larger "
+        "--tls-search tries more"
     )
+    low = midstream(tmp_path, Tls("1.3", "TLS_AES_256_GCM_SHA384"), (20_000, 70_000))
+    assert len(ndjson(capsys, "read", str(low.path), "--keylog", str(low.keylog))) == 2 * COUNT
+
+
+@pytest.mark.parametrize("suite", ["TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"])
+def test_many_secrets_are_tried_together(
+    suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low = midstream(tmp_path, Tls("1.3", suite), (500, 70_000))
+    others = [
+        f"{label} {number:064x} {number:064x}"
+        for number in range(300)
+        for label in ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
+    ]
+    low.keylog.write_text("\n".join([*low.keylog.read_text().splitlines(), *others, ""]))
+    assert len(ndjson(capsys, "read", str(low.path), "--keylog", str(low.keylog))) == 2 * COUNT
 
 
 def test_python_bounds_the_search_too(recorded: Recorded) -> None:

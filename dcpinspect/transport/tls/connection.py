@@ -238,11 +238,6 @@ class TlsConnection:
         search = self.search
         if search is None:
             return ""
-        if search.known is None:
-            return (
-                "no secrets were tried, after too many connections in vain; --port names those "
-                "that matter"
-            )
         if not search.known:
             return "the key log has no secret of " + (
                 "one side" if self.is_open else "TLS 1.3 that it may have"

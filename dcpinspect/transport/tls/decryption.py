@@ -23,8 +23,6 @@ from dcpinspect.transport.tls.tls_records import TLS12, TLS13
 
 MOST_WAITING = 256 << 10
 """Greatest number of bytes of a connection that wait for the other direction's hello."""
-IN_VAIN = 30
-"""After this number of connections whose keys were searched for in vain, no more are searched."""
 
 
 class TlsDecryption:
@@ -303,8 +301,6 @@ class TlsDecryption:
         if about.version == TLS12 or self.is_watched:
             return False
         about.search = search = Search()
-        if self._shared.in_vain >= IN_VAIN:
-            return False
         samples = [(side, side.sample()) for side in self._sides]
         side_of_record = {
             CandidateRecord(sample, role): side
@@ -322,9 +318,11 @@ class TlsDecryption:
                 for random, secrets in known_secrets.items()
                 if random not in self._shared.randoms
             } or known_secrets
-        fit = search.find([*side_of_record], known_secrets.values(), suites, limit=keys.search)
+        # so that all searches together take a few times as long as one
+        limit = keys.search // (1 + self._shared.in_vain // 2)
+        fit = search.find([*side_of_record], known_secrets.values(), suites, limit=limit)
         if fit is None:
-            self._shared.in_vain += 1
+            self._shared.in_vain += search.tried > 0
             return False
         self._shared.randoms |= {
             random for random, secrets in known_secrets.items() if secrets is fit.secrets

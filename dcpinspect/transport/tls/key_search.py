@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.tls.keylog import TRAFFIC, Secrets
 from dcpinspect.transport.tls.keystream import AT_ONCE
-from dcpinspect.transport.tls.suites import SUITES, Suite, Tls13
+from dcpinspect.transport.tls.suites import SUITES, Suite, Tls13, may_have
 from dcpinspect.transport.tls.tls_records import TLS13
 
-FEW = 1024
+FEW = 256
 """Least number of sequence numbers tried with each secret. If that is too much for all, only the
 newest secrets are tried.
 """
@@ -44,8 +45,8 @@ class Search:
     """The search for one connection. A trial: one secret, cipher suite and sequence number."""
 
     def __init__(self) -> None:
-        self.known: int | None = None
-        """Connections in the key log that have a suitable secret; None if nobody looked."""
+        self.known = 0
+        """Connections in the key log that have a suitable secret."""
         self.tried = 0
         """Number of connections whose secrets were tried."""
         self.numbers = 0
@@ -77,15 +78,20 @@ class Search:
             for suite in suites
             if len(secrets[TRAFFIC[candidate.role]]) == suite.secret_bytes
         ]
+        groups: dict[tuple[CandidateRecord, str], list[FittingKeys]] = {}
+        for possible_fit in possible_fits:
+            group = possible_fit.asked, possible_fit.keys.suite.name
+            groups.setdefault(group, []).append(possible_fit)
         # Low numbers of all secrets come before high numbers of any.
         while possible_fits and (count := min(AT_ONCE, limit // len(possible_fits))):
-            for possible_fit in possible_fits:
-                record = possible_fit.asked.record
-                for sequence in possible_fit.keys.may_have(record, self.numbers, count):
-                    if possible_fit.keys.open(sequence, record) is not None:
-                        return FittingKeys(
-                            possible_fit.asked, possible_fit.secrets, possible_fit.keys, sequence
-                        )
+            size = AT_ONCE // count
+            for (candidate, _), group_fits in groups.items():
+                for start in range(0, len(group_fits), size):
+                    fits = group_fits[start : start + size]
+                    keys = [fit.keys for fit in fits]
+                    for row, sequence in may_have(keys, candidate.record, self.numbers, count):
+                        if keys[row].open(sequence, candidate.record) is not None:
+                            return replace(fits[row], sequence=sequence)
             self.numbers += count
             limit -= count * len(possible_fits)
         return None

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal, Protocol
@@ -123,15 +123,17 @@ class Tls13:
     def __init__(self, secret: bytes, suite: Suite) -> None:
         self.secret = secret
         self.suite = suite
-        self._key = expand_label(secret, "key", suite.key_bytes, suite.hash)
-        self._open = _aead(suite, self._key)
-        self._iv_bytes = expand_label(secret, "iv", 12, suite.hash)
-        self._iv = int.from_bytes(self._iv_bytes, "big")
+        self.key = expand_label(secret, "key", suite.key_bytes, suite.hash)
+        self._open = _aead(suite, self.key)
+        self.iv = expand_label(secret, "iv", 12, suite.hash)
+        self._iv_number = int.from_bytes(self.iv, "big")
 
     def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
         """Opens a record, as ``Protection.open`` does."""
         try:
-            plain = self._open((self._iv ^ sequence).to_bytes(12, "big"), record[5:], record[:5])
+            plain = self._open(
+                (self._iv_number ^ sequence).to_bytes(12, "big"), record[5:], record[:5]
+            )
         except _failures():
             return None
         last = plain[-1:]
@@ -140,35 +142,31 @@ class Tls13:
             last = plain[-1:]
         return (last[0], plain[:-1]) if last else (0, b"")
 
-    def may_have(self, record: bytes, first: int, count: int) -> list[int]:
-        """Returns the sequence numbers, of ``count`` from ``first`` on, under which a record would
-        end with a content type or padding.
-
-        One in 64 does so by chance; the other numbers need not be tried.
-        """
-        last_byte = len(record) - 6 - _tag(self.suite.kind)  # of the last byte of its plain text
-        if last_byte < 0:
-            return []
-        block = divmod(last_byte, 64 if self.suite.kind == "chacha" else 16)
-        key_and_range = self._key, self._iv_bytes, first, count
-        if self.suite.kind == "chacha":
-            stream = keystream.chacha_bytes(*key_and_range, counter=1 + block[0], at=block[1])
-        elif self.suite.kind == "gcm":
-            stream = keystream.aes_bytes(
-                *key_and_range, head=b"", counter=2 + block[0], at=block[1]
-            )
-        else:
-            stream = keystream.aes_bytes(
-                *key_and_range, head=b"\2", counter=1 + block[0], at=block[1]
-            )
-        return (first + np.flatnonzero(_MAY_END[stream ^ record[5 + last_byte]])).tolist()
-
     def next(self) -> Tls13:
         """Returns the keys after a KeyUpdate."""
         return Tls13(
             expand_label(self.secret, "traffic upd", self.suite.secret_bytes, self.suite.hash),
             self.suite,
         )
+
+
+def may_have(
+    keys: Sequence[Tls13], record: bytes, first: int, count: int
+) -> Iterator[tuple[int, int]]:
+    """Yields which of these keys, of GCM or ChaCha20-Poly1305, and which sequence numbers, of
+    ``count`` from ``first`` on, would have a record end with a content type or padding.
+
+    One in 64 does so by chance; the others need not be tried.
+    """
+    last_byte = len(record) - 6 - _tag(keys[0].suite.kind)  # of the last byte of its plain text
+    if last_byte < 0:
+        return
+    bytes_under = keystream.chacha_bytes if keys[0].suite.kind == "chacha" else keystream.aes_bytes
+    stream = bytes_under(
+        [tls13.key for tls13 in keys], [tls13.iv for tls13 in keys], first, count, at=last_byte
+    )
+    rows, numbers = np.nonzero(_MAY_END[stream ^ record[5 + last_byte]])
+    yield from zip(rows.tolist(), (first + numbers).tolist(), strict=True)
 
 
 class Aead12:
