@@ -125,7 +125,7 @@ class Choosing:
         """
         from dcpinspect.findings.span import Span
 
-        links, tracker, connections = reading.engine.links, reading.tracker, [*self.connections]
+        links, tracker, connections = reading.links, reading.tracker, [*self.connections]
         if connections:
             for number in tracker.left_out(links):
                 if _are_among((number,), self.connections):

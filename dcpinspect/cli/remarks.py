@@ -35,7 +35,7 @@ def refuse_unless_damaged(reading: Reading, reason: str) -> None:
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
     """Returns how many connections there are, if no wanted one is among them; else empty."""
-    count = len(reading.engine.links) + reading.engine.unlisted
+    count = len(reading.links) + reading.engine.unlisted
     if not wanted or any(
         max(1, numbers.start) <= min(count, numbers.stop - 1) for numbers in wanted
     ):

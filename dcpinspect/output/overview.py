@@ -27,7 +27,7 @@ _MOST_NAMED = 4
 def overview(reading: Reading) -> Overview:
     """Returns what was found by now. The reading must track streams."""
     # no comparison of streams, which would read the captures again: only gaps need it
-    every_link = reading.engine.links
+    every_link = reading.links
     tracker, own_links = reading.tracker.counted(every_link)
     tables, copies = tracker.tables(own_links), reading.tracker.left_out(every_link)
     coverage = reading.coverage.without(

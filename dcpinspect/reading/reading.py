@@ -188,6 +188,7 @@ class Reading(Closable):
         """Gets every batch of packets before the engine does. Earlier batches were decoded by then,
         unless the reading goes ahead.
         """
+        self._links: list[TcpConnection] | None = None
         self._is_endless = False
         self._reset = 0  # number of connections when those that were reset were last ended
         # connections and streams that were met when some last left, and connections that stayed
@@ -337,14 +338,20 @@ class Reading(Closable):
 
     @property
     def links(self) -> list[TcpConnection]:
-        """The connections that have not left and carry the protocol, or may carry it."""
+        """The connections that have not left and carry the protocol, or may carry it. Once all was
+        read, it is the same list each time: there may be very many.
+        """
+        if self._links is not None:
+            return self._links
         links, files = self.engine.links, self.capture.files
-        if len(files) == 1 or self._is_part:
-            return links
-        return [
-            replace(link, points=(files[link.first_file].point, files[link.last_file].point))
-            for link in links
-        ]
+        if len(files) != 1 and not self._is_part:
+            links = [
+                replace(link, points=(files[link.first_file].point, files[link.last_file].point))
+                for link in links
+            ]
+        if self.is_through:
+            self._links = links
+        return links
 
     @property
     def tables(self) -> Tables:

@@ -171,7 +171,7 @@ def read_answer(message: SessionMessage) -> None:
 
 def _state_asked(message: SessionMessage) -> None:
     if message.number("state") == _REPLICA:
-        message.session.replicas.add(message.specific)
+        message.session.replicas[message.specific] = None
 
 
 def _set_vbucket_asked(message: SessionMessage) -> None:
@@ -421,7 +421,7 @@ def _all_seqnos(message: SessionMessage) -> None:
             dict.fromkeys(listed["vbucket"].tolist(), ""), message_place
         )
     if state == _REPLICA:
-        session.replicas.update(listed["vbucket"].tolist())
+        session.replicas.update(dict.fromkeys(listed["vbucket"].tolist()))
     if collection is None and state != _REPLICA:
         for vbucket, seqno in listed.tolist():
             _high_seqno(session, vbucket, HighSeqno(seqno, message_place))

@@ -402,6 +402,16 @@ def test_a_connection_that_another_capture_has_for_longer_is_known_until_that_en
     assert found[0] == found[1]
 
 
+def test_connections_are_made_once_when_all_was_read_and_anew_before() -> None:
+    capture_file = open_capture([str(SAMPLES / "rollback.pcap")], batch_bytes=2000)
+    with Reading(capture_file, track=True) as reading:
+        last_times = [reading.links[0].last_ns for _ in reading]
+        assert last_times == sorted(last_times)
+        assert last_times[0] < last_times[-1]
+        assert reading.links is reading.links
+        assert reading.links == reading.engine.links
+
+
 def test_nothing_leaves_the_tables_of_files() -> None:
     def told(*, forgets: bool) -> dict[str, Any]:
         with Reading([str(SAMPLES / "tour.pcapng")], track=True) as reading:

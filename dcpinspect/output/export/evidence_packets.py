@@ -148,7 +148,7 @@ def whole_connections(findings: Sequence[Finding], reading: Reading) -> list[int
     ]
     of_faulty = np.isin(streams.connection, faulty)
     shared = streams.connection[np.isin(streams.vbucket, streams.vbucket[of_faulty])]
-    every = [link.number for link in reading.engine.links]
+    every = [link.number for link in reading.links]
     for numbers in (every, [*faulty, *shared.tolist()]):
         connections = sorted(set(numbers)) if findings else []
         accounts = (
