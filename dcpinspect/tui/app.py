@@ -412,8 +412,8 @@ class InspectApp(ThemedApp):
         glyphs = self.glyphs
         signs = (
             f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  "
-            f"{glyphs.mark} marked  {glyphs.link} Enter follows\n"
-            f"{glyphs.effect} explained by the finding above"
+            f"{glyphs.mark} marked  {glyphs.remark} with a remark  {glyphs.link} Enter follows\n"
+            f"{glyphs.effect} explained by another finding"
         )
         legend = "\n".join(filter(None, [signs, *self.navigation.view.legend()]))
         self.push_screen(Help(self.view, legend))

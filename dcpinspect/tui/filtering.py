@@ -143,8 +143,6 @@ class Filtering:
             self._list.grown()
         else:
             self._list.show(self._index)
-            if not self._list.row and len(self._index):
-                self._list.move_to(0)
         rows_text = f"✔ {len(self._index):,} rows" if len(self._index) else self._list.why_empty
         self._bar.show_status(rows_text)
         if until < self._host.inspection.store.rows:

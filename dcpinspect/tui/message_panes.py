@@ -89,7 +89,7 @@ class MessagePanes(Vertical):
         ``is_beside``: the panes are beside the list.
         """
         self.show_finding(self._row)
-        self._entitle()
+        self.call_after_refresh(self._entitle)
         width = self.details.size.width
         self.details.set_class(width >= ROOMY, "roomy")
         self.details.set_class(is_beside and width < STACKED, "stacked")

@@ -192,10 +192,13 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         """Shows other rows. The cursor stays on its row, or moves to the next that is shown."""
         self.index = index
         self.refill()
-        if self.row and len(self.index) and not self.index.has(self.row):
-            self.move_to(min(self.index.place_of(self.row), len(self.index) - 1))
-        elif self.row and len(self.index):
-            self.scroll_to_cursor(is_centred=True)
+        self._keep_cursor()
+        self.scroll_to_cursor(is_centred=True)
+
+    def _keep_cursor(self) -> None:
+        """Moves the cursor to the next row that is shown, if its own is not."""
+        if self.row <= self.index.scanned and not self.index.has(self.row):
+            self.move_to(self.index.place_of(self.row))
 
     def refill(self) -> None:
         """Makes all pages again, because the rows have changed."""
@@ -219,9 +222,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.scroll_to(
             y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True, force=True
         )
-        if 0 < self.row < row:
-            self.row = 0
-            self.move_to(0)
+        self._keep_cursor()
 
     def grown(self) -> None:
         """Shows the rows that were added at the end."""
@@ -229,8 +230,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._pages.discard(max(0, before - 1) // PAGE)
         self._resize()
         self.post_message(self.Changed())
-        if not self.row and len(self.index):
-            self.move_to(0)
+        self._keep_cursor()
         if self.follow and self.count:
             self.move_to(self.count - 1)
         top = int(self.scroll_offset.y)

@@ -359,8 +359,10 @@ class PacketsView(View):
 
     def _show_all(self) -> bool:
         """Shows all panes again. Returns whether one filled the view."""
-        was_alone = any(self.has_class(css_class) for css_class in ALONE)
+        was_alone = any(map(self.has_class, ALONE))
         self.remove_class(*ALONE)
+        if was_alone:
+            self.call_after_refresh(self.fit)  # panes that were hidden had no size
         return was_alone
 
     def _to_list(self) -> None:

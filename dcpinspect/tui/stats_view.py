@@ -60,7 +60,7 @@ def page(charts: Charts, rows: Sequence[StatisticsRow], *, width: int) -> Iterat
             line = f"{clip(name, named):<{named}}  {write(number):>{NUMBER}}  {blocks}"
             yield clip(line.rstrip(), width), "chart"
         if len(series) > MOST:
-            yield clip(f"and {len(series) - MOST:,} more with less", width), ""
+            yield clip(f"and {len(series) - MOST:,} more", width), ""
         yield "", ""
     yield from (
         (text, "heading" if style else "chart") for text, style in stats_text(rows, width=width)

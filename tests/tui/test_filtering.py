@@ -123,3 +123,19 @@ def test_what_is_not_kept_any_more_leaves_the_list_and_is_said(
         assert "row 1" not in screen(app)
 
     show(Inspection(open_capture(pipe, batch_bytes=8000), keep=100_000), scene, filter_text=text)
+
+
+@pytest.mark.parametrize(("row", "connection"), [(100, 1), (30, 2)])
+def test_the_cursor_goes_to_a_row_of_the_connection_that_is_looked_at(
+    row: int, connection: int
+) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        packets = app.packets
+        packets.list.jump_to(row)
+        await settled(app, pilot)
+        app.navigation.choose(connection)
+        await settled(app, pilot)
+        assert packets.list.index.has(packets.list.row)
+        assert f"row {packets.list.row} ·" in str(packets.panes.title.content)
+
+    play("rollback.pcap", scene)

@@ -216,6 +216,21 @@ def test_a_pane_alone_leaves_the_lines_around_it() -> None:
     play("rollback.pcap", scene)
 
 
+def test_panes_come_back_whole_when_the_list_filled_the_view() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1")
+        app.packets.list.jump_to(75)
+        await settled(app, pilot)
+        before = screen(app).partition("──")[2]
+        assert "· row 75 ·" in before
+        await press(app, pilot, "z")
+        app.packets.take_up()
+        await press(app, pilot, "z")
+        assert screen(app).partition("──")[2] == before
+
+    play("loop.pcap", scene, (100, 30))
+
+
 def test_panes_beside_the_list_show_names_with_values() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "vertical_line")

@@ -68,7 +68,7 @@ def test_it_says_how_often_how_large_how_fast() -> None:
     words = [line.split() for line in lines]
     for begin in (
         "dcp_mutation request 34",
-        "and 10 more with less",
+        "and 10 more",
         "connection 1, 8.6 % of 131,072 11,270",
         "connection 2 2.6 ms",
         "connection 1 0.306 ms",
