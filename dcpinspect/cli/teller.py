@@ -367,9 +367,14 @@ def _line(
 ) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
     from dcpinspect.findings.cases import EACH
-    from dcpinspect.output.render.finding_text import WHO_ACTS, effects_in_words, place_of
+    from dcpinspect.output.render.finding_text import (
+        WHO_ACTS,
+        by_packets,
+        effects_in_words,
+        place_of,
+    )
 
-    text = finding.what or finding.message
+    text = by_packets(finding.what or finding.message, finding, reading.files)
     match = EACH.search(text)
     if match is not None:  # their number is no number of times
         text = f"{text[: match.start()]} on each of {counted(len(finding.cases), match[1])}"
@@ -400,7 +405,8 @@ def _line(
     if left_out:
         clauses.append(f"{left_out:,} more like it were not told")
     if finding.next:
-        clauses.append(f"next: {escape_rest(finding.next)}")
+        advice = by_packets(finding.next, finding, reading.files)
+        clauses.append(f"next: {escape_rest(advice)}")
     return one_line(
         f"{_time(_first_ns(reading, finding))} {finding.severity} {finding.rule}: "
         f"{'; '.join(clauses)}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -91,6 +92,20 @@ def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> No
     assert again.run(Options([str(last)], str(tmp_path / "out")), here).captures == 0
     again.announce_when_due()
     assert len(output.lines) == len(said)
+
+
+def test_lines_name_messages_by_their_frames(tmp_path: Path) -> None:
+    output = Kept()
+    known = kept_told(str(tmp_path / "out"))
+    style = TellingStyle(is_text=True, severity="note", patience_ns=0)
+    watching = Alarms(
+        str(tmp_path / "out"), Teller(output, style, announced=known), known, ORDINARY
+    )
+    watching.run(Options([str(SAMPLES / "rollback.pcap")], str(tmp_path / "out")), here)
+    watching.announce_when_due()
+    lines = b"".join(output.lines).decode()
+    assert "followed in frame 106" in lines
+    assert not re.search(r"row \d", lines), "their rows only sort"
 
 
 def test_a_capture_that_comes_late_gives_connections_other_numbers_and_nothing_is_told_again(
