@@ -129,12 +129,10 @@ class _Met:
                 self.those.update((client, vbucket) for vbucket in case.vbuckets)
             else:
                 self.whole.update(case.connections)
-        # what vbuckets and connections bear may have ended with a close, what clients do goes on
-        lasting = ("open", "unknown") if cost.of == "client" else ("open",)
         began = [
             case.first_time_ns
             for case in finding.case_of_each
-            if case.over in lasting and case.first_time_ns
+            if case.over == "open" and case.first_time_ns
         ]
         self.are_over &= finding.over == "recovered"
         self.are_closed &= finding.over == "unknown"

@@ -405,7 +405,7 @@ def with_effects(count: int = 3) -> list[Finding]:
 
 def test_effects_are_counted_under_their_cause() -> None:
     told = lines(*with_effects())
-    assert told[0] == "1 client loops since 00:00:00 UTC"
+    assert told[0] == "1 client loops"
     assert told[-3] == "    explains 4 other findings: 3 rollback, 1 stream-refused"
     assert "rollback: asked 9" not in "".join(told)
 

@@ -31,9 +31,11 @@ def test_a_vbucket_of_several_clients_counts_once() -> None:
     assert verdict(unnamed) == "1 vbucket lost data"
 
 
-def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
-    loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
+def test_what_goes_on_is_said_with_since_when_if_it_is_not_over() -> None:
+    loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT, over="open")
     assert verdict([loop]) == "1 client loops since 22:13:20 UTC"
+    told = "the finding has the span of its times then, and no end that is not over"
+    assert verdict([replace(loop, over="unknown")]) == "1 client loops", told
     assert verdict([replace(loop, over="recovered")]) == "1 client loops, and recovered"
 
 
@@ -186,7 +188,7 @@ def test_a_reset_under_streams_is_named_and_so_is_that_somebody_has_to_act() -> 
 
 
 def test_since_when_has_its_day_where_findings_are_of_several() -> None:
-    loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
+    loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT, over="open")
     later = finding(rule="item-missing", clients=("a",), first_time_ns=AT + 2 * 86_400 * 10**9)
     assert verdict([loop, later]).startswith("1 client loops since 2023-11-14 22:13:20 UTC · ")
 
