@@ -31,7 +31,7 @@ from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.followers import table_of
 from dcpinspect.streams.state import NOTHING
 
-_FORMAT = "dcpinspect.reading/3"
+_FORMAT = "dcpinspect.reading/4"
 _KEPT = ("coverage", "findings", "protocol", "reading", "streams", "tables", "transport")
 """Modules and packages whose objects are kept."""
 _NEVER = ("dcpinspect.transport.tls.keylog", "dcpinspect.transport.tls.direction")

@@ -208,6 +208,7 @@ class TcpConnectionRow(Struct[T]):
         least=-(1 << 2 * ASIDE_BITS),
         bits=32,
     )
+    network: T = number("The network in which the packet was that opened it.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
     closed_by: T = number(

@@ -128,6 +128,7 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     note_route(tables, pair, tables.segment.network, c)
     connection = tables.connections[c]
     connection.pair = pair
+    connection.network = tables.segment.network
     connection.client_end = client_end
     pack(connection.first, first)
     connection.closed.place = first.file << FRAME_BITS

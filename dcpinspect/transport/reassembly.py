@@ -368,18 +368,18 @@ class Reassembler:
 
     def networks_of(self, connection: int) -> tuple[int, ...]:
         """Returns the networks in which packets of a connection were, as ``headers.network_of`` has
-        them; all that had packets between its addresses, where nobody remembers.
+        them: where it began, and those further ones where no later one has followed it.
         """
-        pair = self._tables.connections[connection - 1].pair
-        if pair < 0:
+        row = self._tables.connections[connection - 1]
+        if row.pair < 0:
             return ()
-        address_pair = self._tables.address_pairs[pair]
+        address_pair = self._tables.address_pairs[row.pair]
         latest, r = {int(address_pair.network): int(address_pair.latest)}, int(address_pair.routes)
         while r > 0:
             route = self._tables.routes[r]
             latest[int(route.network)], r = int(route.latest), int(route.next)
-        networks = tuple(network for network, number in latest.items() if number == connection)
-        return networks or tuple(latest)
+        further = (network for network, number in latest.items() if number == connection)
+        return tuple(dict.fromkeys((int(row.network), *further)))
 
     def first_seq(self, connection: int) -> tuple[int, int]:
         """Returns the sequence number of stream offset 0, or -1, for both directions."""

@@ -244,6 +244,16 @@ def test_networks_that_share_a_connection_are_one() -> None:
     assert "orphaned-vbucket" not in {finding.rule for finding in found_in(together)}
 
 
+def test_a_connection_that_another_one_followed_was_in_no_other_network() -> None:
+    """In the second network two have the ends of the first client, one after the other."""
+    one, two = without_a_reopening(0xA0, 0xB0)
+    followed, latest = opened("fts:b", port=50_001), opened("fts:b", port=50_001)
+    followed.close()
+    together = sorted([*in_vlan(10, one), *in_vlan(20, two, followed, latest)], key=time_of)
+    assert "orphaned-vbucket" in {finding.rule for finding in found_in(together)}
+    assert {link.networks for link in Seen(together).links} == {(10,), (20,)}
+
+
 @pytest.mark.parametrize("tags", [(10, 10), (10, 20)], ids=["one tag", "a tag each"])
 def test_connections_of_one_server_are_of_one_network_whatever_their_tags(
     tags: tuple[int, int],
