@@ -166,7 +166,8 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
     if name not in ("vbuckets", "connections") or sample not in ("tour.pcapng", "upr.pcap"):
         assert "…" not in "".join(lines)
     assert set(headings(lines)) >= {
-        "connections": {"connection", "name", "verdict", "findings", "closed_by"},
+        "connections": {"connection", "client", "name", "verdict", "findings"}
+        | (set() if sample in ("tour.pcapng", "upr.pcap") else {"closed_by"}),  # long names
         "streams": {"vbucket", "status", "verdict", "findings"}
         | (set() if sample == "tour.pcapng" else {"end_reason"}),  # status of 21 letters,
         "snapshots": {"vbucket", "start_seqno", "end_seqno", "type", "items", "state"},
@@ -176,6 +177,16 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(
         "vbuckets": {"vbucket", "verdict", "findings"}
         | (set() if sample == "tour.pcapng" else {"last_seqno"}),  # a client of 31 letters
     }[name] - ({"start_seqno", "end_seqno", "last_seqno"} if sample == "upr.pcap" else set())
+
+
+@pytest.mark.parametrize("width", range(40, 140, 10))
+def test_connections_say_who_each_is_in_any_width(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one has no name. A name that has no room stands below its row."""
+    tour = str(SAMPLES / "tour.pcapng")
+    shown = "\n".join(text(capsys, "connections", tour, "--width", str(width)))
+    assert {"10.11.0.1:50000", "secidx:orders-1"} <= set(shown.split())
 
 
 @pytest.mark.parametrize("width", ["80", "120"])

@@ -53,7 +53,7 @@ READABLE = _by_table(
 """Columns of text output in order, but those without a value. Other formats have all."""
 FIRST = _by_table(
     """
-    connections: connection name verdict findings closed_by copy_of origin client server streams
+    connections: connection client verdict findings name closed_by copy_of origin server streams
     streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items cached_items
         requested_end answer
     snapshots: connection vbucket sid state lost_seqnos start_seqno end_seqno type items index layout convention
@@ -72,7 +72,7 @@ come after the others. What does not fit the width is left out. Sentences stand 
 """
 BELOW = _by_table(
     """
-    connections: tls
+    connections: name tls
     streams: end_reason
     gaps: cause
     rollbacks: cause
