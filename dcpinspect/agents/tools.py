@@ -345,7 +345,7 @@ def _finding(finding: Finding, *, is_whole: bool) -> Entry:
         fields["next"] = _for_tools(fields["next"])
     if not is_whole or len(cases) < 2:
         fields.pop("cases", None)
-    lines = report_lines([with_cases], finding.files, lambda text, _: text, limit=None)
+    lines = report_lines([with_cases], finding.files, lambda text, _: text, everything=True)
     *block, _, _ = islice(lines, 2, None)
     if more := len(finding.cases) - len(cases):
         block.append(f"    {counted(more, 'more case')}: give the rule")

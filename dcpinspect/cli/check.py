@@ -428,11 +428,7 @@ def report_of(
     their causes, and everything else.
     """
     from dcpinspect.findings.finding_records import finding_records
-    from dcpinspect.output.render.finding_text import (
-        SCREEN,
-        lint_lines,
-        report_lines,
-    )
+    from dcpinspect.output.render.finding_text import lint_lines, report_lines
     from dcpinspect.output.render.verdict import LookedAt, verdict
     from dcpinspect.tables.times import in_words
 
@@ -460,7 +456,8 @@ def report_of(
             width=width,
             looked=looked,
             instead=instead or None,
-            limit=None if effects else height() or SCREEN,
+            limit=height() or None,
+            everything=effects,
             apart=checked.apart,
             why_apart=checked.why_apart,
         )

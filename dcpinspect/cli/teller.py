@@ -517,6 +517,6 @@ class Announcer:
         width = self._output.width() or columns_asked()
         looked = LookedAt.from_reading(self._reading, damage=damage(self._reading))
         lines = report_lines(
-            findings, files, self._output.painter(), width=width, looked=looked, limit=None
+            findings, files, self._output.painter(), width=width, looked=looked, everything=True
         )
         self._output.write_piece("".join(f"{line}\n" for line in ("", *lines)))

@@ -51,6 +51,7 @@ def test_a_sample_is_answered_on_one_screen_with_a_verdict(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("dcpinspect.cli.check.height", lambda: 25)
     main(["check", str(path), "--fail-on", "never"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 25
@@ -133,6 +134,7 @@ def test_a_fault_that_many_clients_share_is_one_entry(
     (clear,) = [one for one in found if one["rule"] == "credentials-in-clear"]
     assert len(clear["cases"]) == count
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("dcpinspect.cli.check.height", lambda: 25)
     assert main(["check", path]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{count:,} clients loop since ")
@@ -275,6 +277,7 @@ def test_so_is_every_other_fault_whatever_numbers_it_has(
     ) == (rule, count, count, count)
     # at 80 columns, the longest advice leaves the cases no room
     monkeypatch.setenv("COLUMNS", "120" if rule == "flow-control-stall" else "80")
+    monkeypatch.setattr("dcpinspect.cli.check.height", lambda: 25)
     main(["check", str(path)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == verdict.format(f"{count:,}")

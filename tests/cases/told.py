@@ -59,7 +59,9 @@ class Case:
             assert not wrong, "\n".join(wrong)
             looked = LookedAt.from_reading(reading)
         lines = list(
-            report_lines(self.findings, [path.name], lambda text, _: text, width=80, looked=looked)
+            report_lines(
+                self.findings, [path.name], lambda text, _: text, width=80, looked=looked, limit=25
+            )
         )
         assert len(lines) <= 25
         assert max(map(len, lines)) <= 80

@@ -517,6 +517,18 @@ def test_a_high_terminal_has_more_of_the_answer(
     assert 25 < count <= height if height > 25 else count <= 25
 
 
+def test_a_pipe_has_all_of_the_answer_in_lines_as_wide_as_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    for columns in ("80", ""):
+        monkeypatch.setenv("COLUMNS", columns)
+        main(["check", str(SAMPLES / "tour.pcapng")])
+        told.append(capsys.readouterr().out)
+    assert max(map(len, told[0].splitlines())) <= 80
+    assert told[0].split() == told[1].split()
+
+
 def test_the_first_line_says_that_noops_cost_their_connection(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

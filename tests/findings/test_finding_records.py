@@ -62,7 +62,7 @@ def test_a_record_has_the_messages_of_all_cases_and_counts_those_that_are_not_ke
     assert found["rows"][0] == one.places[0].row, "the faulty one first"
     assert len(found["evidence"]) == len(found["rows"])
     assert found["left_out"] == one.cases[3].left_out == 2
-    text = "\n".join(report_lines([one], ["a.pcap"], lambda text, _: text, limit=None))
+    text = "\n".join(report_lines([one], ["a.pcap"], lambda text, _: text, everything=True))
     assert " and 2 more; Wireshark, without the other 2: " in text
 
 

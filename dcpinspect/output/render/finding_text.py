@@ -38,8 +38,6 @@ from dcpinspect.text import aligned, cells, counted, escape, escape_rest, short_
 TextPaint = Callable[[str, str], str]
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
-SCREEN = 25
-"""Number of lines of a report for a screen, unless everything is asked for."""
 WHO_ACTS = {
     "client": "the client has to act",
     "server": "the server has to act",
@@ -90,31 +88,32 @@ def report_lines(
     width: int | None = None,
     looked: LookedAt | None = None,
     instead: str | None = None,
-    limit: int | None = SCREEN,
+    limit: int | None = None,
+    everything: bool = False,
     apart: Sequence[Finding] = (),
     why_apart: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst
     first.
 
-    ``width``: of lines; None shows whole lines, without a limit of lines. ``looked``: how much was
-    checked. ``instead``: replaces the verdict. ``limit``: number of lines that it may take; None
-    shows everything, with the effects of each cause below it. ``apart``: findings that the verdict
-    is not about, which stand last, below ``why_apart``.
+    ``width``: of lines; None shows whole lines. ``looked``: how much was checked. ``instead``:
+    replaces the verdict. ``limit``: number of lines that it may take; None for as many as it takes.
+    ``everything``: shows the effects of each cause below it, and all cases, without a limit.
+    ``apart``: findings that the verdict is not about, which stand last, below ``why_apart``.
     """
     causes, effects = with_their_effects(findings)
     days = {day_of(cause.first_time_ns) for cause in (*causes, *apart) if cause.first_time_ns}
-    page = _Page(files, paint, width, effects, is_all=limit is None, has_days=len(days) > 1)
+    page = _Page(files, paint, width, effects, is_all=everything, has_days=len(days) > 1)
     head = list(page.wrapped(instead or verdict(findings, looked), "", "  "))
     style = STYLES[causes[0].severity] if causes and instead is None else "bold"
     yield from (paint(line, style) for line in head)
     if not causes and not apart:
         return
     yield ""
-    hint = list(page.wrapped(_HINT if limit is None else f"{_MORE}{_HINT}", "", "  "))
+    hint = list(page.wrapped(_HINT if everything else f"{_MORE}{_HINT}", "", "  "))
     room = None if limit is None else limit - 2 - len(head) - len(hint)
     last = page.apart(apart, why_apart, room and (_APART if causes else room // 2))
-    if room is None:
+    if everything:
         yield from page.all_in_full(causes)
         yield from last if causes else last[1:]
     elif not causes:
@@ -123,7 +122,7 @@ def report_lines(
         aside = [] if looked is None else _aside(causes, looked.without_dcp)
         last = [*(page.aside(aside) if aside else ()), *last]
         main_findings = [finding for finding in causes if finding not in aside]
-        fitting, without = page.fitted(main_findings, room - len(last))
+        fitting, without = page.fitted(main_findings, room and room - len(last))
         if without:
             hint = list(page.wrapped(f"{_MORE_ADVICE.format(without)}{_HINT}", "", "  "))
         yield from fitting
@@ -201,12 +200,12 @@ class _Page:
         self, findings: Sequence[Finding], why: Sequence[str], limit: int | None
     ) -> list[str]:
         """Returns the lines of findings that the verdict is not about, with an empty line before
-        them; ``why`` they stand apart. ``limit``: number of their own lines; None shows everything.
+        them; ``why`` they stand apart. ``limit``: number of their own lines; None for all.
         """
         if not findings:
             return []
         head = ["", *(line for text in why for line in self.wrapped(text, "", "  "))]
-        if limit is None:
+        if self._is_all:
             return [*head, *self.all_in_full(findings)]
         return [*head, *self.fitted(findings, limit)[0]]
 
@@ -215,26 +214,35 @@ class _Page:
         given_for = dict[str, Finding]()
         return _apart([self.entry(finding, _FULL, given_for) for finding in causes])
 
-    def fitted(self, causes: Sequence[Finding], limit: int) -> tuple[list[str], int]:
+    def fitted(self, causes: Sequence[Finding], limit: int | None) -> tuple[list[str], int]:
         """Returns as much as fits into ``limit`` lines, with a note on what is left out: first of
-        notes, then of warnings, then of all but the worst. Also returns how many errors and
-        warnings have advice that is left out.
+        notes, then of warnings, then of all but the worst. Without a limit nothing is. Also returns
+        how many errors and warnings have advice that is left out.
         """
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
             chosen_levels = [levels[finding.severity] for finding in causes]
             lines = self._lines_at(causes, chosen_levels)
-            if len(lines) <= limit or self._width is None:
+            if limit is None or len(lines) <= limit:
                 break
-        lines, raised_levels = self._raised(causes, chosen_levels, lines, limit)
-        return lines, _without_advice(causes, raised_levels)
+        if limit is not None:
+            lines, chosen_levels = self._raised(causes, chosen_levels, lines, limit)
+        return lines, _without_advice(causes, chosen_levels)
 
     def _raised(
         self, causes: Sequence[Finding], levels: list[int], lines: list[str], limit: int
     ) -> tuple[list[str], list[int]]:
-        """Adds more about each finding, the worst first, as long as lines are left."""
+        """Adds more about each finding, the worst first, as long as lines are left. None stands
+        above worse ones that are only counted.
+        """
         for severity, level in _RAISED:
+            worse = SEVERITIES[: SEVERITIES.index(severity)]
+            if any(
+                finding.severity in worse and its_level == _COUNTED
+                for finding, its_level in zip(causes, levels, strict=True)
+            ):
+                continue
             for index, finding in enumerate(causes):
                 if finding.severity == severity and levels[index] < level and len(lines) < limit:
                     raised_levels = [*levels[:index], level, *levels[index + 1 :]]

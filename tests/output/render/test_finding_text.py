@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.findings.recommended import Verdict
-from dcpinspect.output.render.finding_text import SCREEN, lint_lines, messages_of, report_lines
+from dcpinspect.output.render.finding_text import lint_lines, messages_of, report_lines
 from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.tcp_facts import TcpConnection
@@ -40,6 +40,10 @@ def finding(**changes: object) -> Finding:
     return Finding(**{**values, **changes})  # type: ignore[arg-type] # built from keywords
 
 
+SCREEN = 25
+"""Number of lines of a screen."""
+
+
 def lines(
     *findings: Finding,
     files: tuple[str, ...] = ("a.pcap",),
@@ -48,7 +52,12 @@ def lines(
 ) -> list[str]:
     return list(
         report_lines(
-            findings, files, lambda text, _: text, width=width, limit=None if everything else SCREEN
+            findings,
+            files,
+            lambda text, _: text,
+            width=width,
+            limit=None if width is None else SCREEN,
+            everything=everything,
         )
     )
 
@@ -227,7 +236,7 @@ def beside(*findings: Finding, everything: bool = False) -> list[str]:
         lambda text, _: text,
         width=100,
         looked=looked,
-        limit=None if everything else SCREEN,
+        everything=everything,
     )
     return [line for line in told if line and line[0] in "✖!·"]
 
@@ -302,10 +311,24 @@ def test_on_a_small_screen_each_error_has_its_connection_before_notes_have_all_t
     assert "and 5 more rules" in told[-3]
 
 
+def test_no_note_stands_above_a_warning_that_is_only_counted() -> None:
+    """A note of one line fits where the next warning has no room."""
+    long, short = "word " * 40, "word"
+    found = [
+        *(finding(severity="warning", message=f"{number} {long}") for number in range(3)),
+        *(finding(severity="note", message=f"{number} {short}") for number in range(2)),
+    ]
+    for limit in range(8, 40):
+        told = report_lines(found, ["a"], lambda text, _: text, width=80, limit=limit)
+        signs = "".join(line[0] for line in told if line[:1] in ("!", "·"))
+        assert re.fullmatch("!+·+", signs), limit
+
+
 def test_counted_notes_name_few_of_their_rules() -> None:
     notes = [finding(rule=f"rule-{number}", severity="note") for number in range(40)]
     shown = " ".join(
-        line.strip() for line in report_lines(notes, (), lambda text, _: text, width=80)
+        line.strip()
+        for line in report_lines(notes, (), lambda text, _: text, width=80, limit=SCREEN)
     )
     assert re.search(r"· \d+ more notes: (1 rule-\d+, ){4}and \d+ more rules", shown), "one line"
 
@@ -430,7 +453,7 @@ def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:
     effect.message = "a\x1b[31m"
     assert not any(
         "\x1b" in line
-        for line in report_lines([cause, effect], ["a"], lambda text, _: text, limit=None)
+        for line in report_lines([cause, effect], ["a"], lambda text, _: text, everything=True)
     )
 
 
