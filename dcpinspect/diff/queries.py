@@ -93,7 +93,7 @@ select
   i.* exclude (after, before, cause, snapshot),
   if(i.seqno < i.before, i.after, null) as gap_after, if(i.seqno < i.before, i.before, null) as gap_before,
   if(i.seqno < i.before, i.cause, null) as cause,
-  p.snapshot, p.low, p.start as snapshot_start, p.high, p.index, p.is_complete, p.is_tainted, p.runs, p.is_partial, p.is_disk, p.purge,
+  p.snapshot, p.low, p.start as snapshot_start, p.high, p.index, p.is_complete, p.is_tainted, p.is_partial, p.is_disk, p.purge,
   i.opcode in {_PENDING} and not i.prepares
     or i.opcode = {_SYSTEM} and not i.system_events
     or i.opcode in {_DELETIONS} and not i.deletions
@@ -161,7 +161,6 @@ select
     when c.cause = {{unexplained}} and c.snapshot is null then 'not-sent'
     when c.snapshot is null then 'unknown'
     when c.is_tainted or unread.id is not null then 'capture-loss'
-    when c.runs then 'not-reached'
     when not c.is_complete or c.opcode in {_PENDING} or c.opcode = {_SYSTEM} then 'unknown'
     when c.is_partial and c.opcode in {_DELETIONS} and (c.purge is null or c.purge >= c.seqno) then 'purged'
     when c.is_partial and lasts.id is null then 'unknown'

@@ -42,7 +42,6 @@ from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tcp_facts import TcpConnection
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
-from dcpinspect.streams.transitions import OPEN as RUNS
 from dcpinspect.streams.verdicts import Ends
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import Selection, within
@@ -422,7 +421,6 @@ class ComparisonSide:
                 ),
                 "is_complete": pa.array(complete & (snapshots.is_tainted == 0)),
                 "is_tainted": pa.array(snapshots.is_tainted != 0),
-                "runs": pa.array(snapshots.state == RUNS),
                 "is_partial": pa.array(
                     (snapshots.layout == OSO_LAYOUT)
                     | ((snapshots.flags & DISK) != 0)

@@ -192,6 +192,16 @@ def test_who_is_ahead_is_told(tmp_path: Path) -> None:
     assert [(one.vbucket, one.a, one.b) for one in found.reached] == [(7, 9, 5)]
 
 
+def test_before_the_last_of_a_snapshot_that_is_cut_a_later_version_may_be_to_come(
+    tmp_path: Path,
+) -> None:
+    found = told(tmp_path, *pair(ALL, documents(4, 7)))
+    assert brief(found) == [("not-reached", "b", 8, 9, 2), ("unknown", "b", 5, 6, 2)]
+    assert found.rows[1]["evidence"] == (
+        "connection 1 of B goes from 4 to 7 in a snapshot that ends at 9"
+    )
+
+
 def test_a_filter_tells_what_is_lacking_and_differs_itself(tmp_path: Path) -> None:
     def both(stream: Stream) -> None:
         stream.snapshot(0, 3, "memory", "checkpoint")

@@ -62,12 +62,7 @@ def test_gaps_and_snapshots_belong_together(tmp_path: Path) -> None:
     with read(tmp_path) as side:
         (gap,), (snapshot,) = side.gap_table().to_pylist(), side.snapshot_table().to_pylist()
         assert (gap["after"], gap["before"], gap["snapshot"]) == (2, 5, 0)
-        assert (snapshot["low"], snapshot["high"], snapshot["is_complete"], snapshot["runs"]) == (
-            0,
-            9,
-            False,
-            True,
-        )
+        assert (snapshot["low"], snapshot["high"], snapshot["is_complete"]) == (0, 9, False)
         assert (snapshot["is_disk"], snapshot["purge"]) == (True, None)
 
 
