@@ -125,7 +125,7 @@ WALKS = (
                 ("right_square_bracket",),
                 "`]`",
                 "The next message of the evidence.",
-                ("Evidence, 2 of 5",),
+                ("Evidence, 4 of 5",),
             ),
         ),
     ),

@@ -294,7 +294,9 @@ class _Page:
         lines = self._headline(finding, level)
         first = given_for.setdefault(finding.next, finding) if level >= _ADVICE else finding
         advice_text = (
-            escape_rest(finding.next) if first is finding else f"as for {first.rule} above"
+            by_packets(escape_rest(finding.next), finding, self._files)
+            if first is finding
+            else f"as for {first.rule} above"
         )
         advice = list(self._below(f"next: {advice_text}") if finding.next else ())
         advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]

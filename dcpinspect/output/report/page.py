@@ -228,7 +228,7 @@ def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
         "place": place_of(finding),
         "when": when,
         "whose": by_packets(whose, finding, files),
-        "next": escape_rest(finding.next or ""),
+        "next": by_packets(escape_rest(finding.next or ""), finding, files),
         "vbuckets": finding.vbuckets,
         "columns": columns,
         "evidence": evidence,
