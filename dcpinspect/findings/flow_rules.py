@@ -135,6 +135,10 @@ RULES = rules(
     """
 )
 _GIVEN_UP = RULES[0].next.replace("by default)", "by default, perhaps less)")
+_PASSED = (
+    "look in the consumer's log for what stopped it from processing its messages then; a consumer"
+    + RULES[0].next.partition("; a consumer")[2]
+)
 
 
 def findings(finished: ReadingEnd) -> Iterator[Occurrence]:
@@ -311,6 +315,8 @@ def _stall(
     is_open = last is not None and last.time_ns >= LONG_NS and not is_lost and not is_slow
     closes = link.number if is_open and is_closed else None
     advice = _GIVEN_UP if closes and last is not None and last.time_ns < STUCK_NS else None
+    if last is None:
+        advice = _PASSED
     return Occurrence(
         "flow-control-stall",
         _stall_message(context, link, watched, worst, is_last=worst is last),

@@ -208,6 +208,7 @@ class Pauses(Watcher):
             tuple(places),
             cause=name,
             vbuckets=context.waiting_on(link.number, worst.since_ns) if events else (),
+            next=_PASSED if shut.is_over else None,
             shared=f"the {name} takes no bytes, and the {other_side} must not send",
             time_ns=worst.since_ns,
             last_time_ns=last.until_ns,
@@ -216,6 +217,13 @@ class Pauses(Watcher):
             closes=link.number if ends else None,
             severity=severity,
         )
+
+
+_PASSED = (
+    "look in the program's log for what kept it from reading then, such as a thread that hung, "
+    "garbage collection or a full queue; it was neither the network nor DCP's flow control"
+)
+"""What to do about a receive window that is open again."""
 
 
 def _attempt(link: TcpConnection) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
-from tests.captures import real_server
+from tests.captures import field, real_server
 from tests.findings.logs.written import rollback
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
@@ -554,6 +554,21 @@ def test_advice_does_not_contradict_that_something_is_over(
     assert "; recovered" in told
     assert "operators have nothing to do, the answer came" in told
     assert "restart it" not in told
+
+
+@pytest.mark.parametrize(
+    ("capture", "is_over"),
+    [(real_server("tcp-window-zero"), True), (field("p06-zero-window"), False)],
+    ids=["over", "not over"],
+)
+def test_nobody_looks_now_for_what_is_in_a_socket_where_that_is_over(
+    capture: Path, is_over: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", str(capture)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert ("not over by the end" not in told) == is_over
+    assert ("look on that machine whether bytes wait in the socket" not in told) == is_over
+    assert ("look in the program's log for what kept it from reading then" in told) == is_over
 
 
 def test_the_first_line_says_what_notes_cost_that_somebody_would_ask_about(

@@ -221,7 +221,7 @@ def test_a_client_that_was_stuck_beyond_the_servers_limit_and_goes_on() -> None:
         "last acknowledgement 13 min before; a server may give up after 720 s"
     )
     assert found.next == (
-        "look for what stops the client from processing its messages, and restart it if it does not go on; a client "
+        "look in the client's log for what stopped it from processing its messages then; a client "
         "has to count all its bytes, because servers from 7.2.7, 7.6.6 and 8.0 on disconnect it"
         " after dcp_disconnect_when_stuck_timeout_seconds (720 by default) if"
         " dcp_disconnect_when_stuck_name_regex matches its name"
