@@ -459,13 +459,16 @@ def test_a_comment_before_packets_without_time_is_read_once(tmp_path: Path) -> N
         assert list(capture.files[0].notes) == [b"note"]
 
 
-def test_a_board_without_a_clock_is_read_whole_and_its_times_are_told_as_damaged(
+def test_a_capture_of_a_board_without_a_clock_is_read_whole_and_is_not_damaged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = Path(__file__).parents[1] / "captures" / "field" / "f17-negative-times.pcap"
     assert main(["check", str(path)]) == 3
     out, err = capsys.readouterr()
-    assert out.startswith("no errors or warnings: 345 messages, 5 streams, 100 % of bytes decoded")
+    assert out.splitlines()[0] == (
+        "no errors or warnings: 345 messages, 5 streams, 100 % of bytes decoded · "
+        "1 file is without some times · 1 note"
+    )
     assert "2255" not in out + err
     assert "offset 56: the time is before 1970 or after 2262" in err
 

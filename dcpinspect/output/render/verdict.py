@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcpinspect.capture.encapsulations import UNREAD
 from dcpinspect.capture.open import is_left_out
+from dcpinspect.capture.pcapng import IMPOSSIBLE_TIME
 from dcpinspect.findings.costs import SHARED, Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.outcomes import STILL_OPEN
@@ -260,11 +261,11 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
     for file, problem in problems:
         by_file[file].append(problem)
     left_out = sum(any(map(is_left_out, of_file)) for of_file in by_file.values())
-    cut, unread = (
+    cut, unread, timeless = (
         sum(all(words in problem for problem in of_file) for of_file in by_file.values())
-        for words in ("cut short", UNREAD)
+        for words in ("cut short", UNREAD, IMPOSSIBLE_TIME)
     )
-    damaged = len(by_file) - cut - unread - left_out
+    damaged = len(by_file) - cut - unread - timeless - left_out
     # a text without times begins in 1970
     has_time = last_ns is not None and last_ns >= 10**9 and len(by_file) == 1
     until = f", the last packet is of {clock(last_ns or 0)} UTC" if has_time else ""
@@ -274,6 +275,7 @@ def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -
             (cut, f"cut off{until}"),
             (damaged, "damaged"),
             (unread, "not read whole"),
+            (timeless, "without some times"),
             (left_out, "left out"),
         )
         if count
