@@ -444,13 +444,30 @@ class InOrder:
         return self.numbers[self.places[before] + 1 : self.places[number]]
 
     @cached_property
+    def _histories(self) -> list[slice]:
+        """The streams of each history: a failover log that has no branch of the one before begins
+        another, as where a bucket was created again.
+        """
+        begins, uuids, latest = [0], set[int](), -1
+        for index, log in enumerate(self._rows.log.tolist()):
+            if log < 0 or log == latest:
+                continue
+            if own := {uuid for uuid, _ in self._context.logs.entries(log)}:
+                if uuids and uuids.isdisjoint(own):
+                    begins.append(index)
+                uuids, latest = own, log
+        return list(map(slice, begins, [*begins[1:], len(self.numbers)]))
+
+    @cached_property
     def _repeated(self) -> RowNumbers:
         """How many items came again on each stream and all later ones, although the client already
-        had items that far.
+        had items of the same history that far.
         """
         rows = self._rows
         high, most = (
-            _before(np.where(rows.seen > 0, values, LEAST)) for values in (rows.last, rows.items)
+            np.concatenate([_before(seen[of_history]) for of_history in self._histories])
+            for values in (rows.last, rows.items)
+            for seen in [np.where(rows.seen > 0, values, LEAST)]
         )
         is_again = (rows.seen > 0) & (high > rows.request.start)
         # more than 63 bits may be needed

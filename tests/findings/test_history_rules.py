@@ -352,6 +352,12 @@ def test_a_snapshot_that_starts_from_0_again_and_again() -> None:
     assert len(one.places) == 6
 
 
+def test_items_of_another_history_are_not_sent_again() -> None:
+    """The bucket was created again before the first rollback."""
+    (one,) = found(*restarted(4, logs=[((FOREIGN, 0),), *[((OLD, 0),)] * 3]))
+    assert one.message.endswith(", 18 items sent again")
+
+
 def test_twice_is_a_loop_once_is_none() -> None:
     assert rules(*restarted(3)) == [("rollback-loop", "purge")]
     assert rules(*restarted(2)) == []
