@@ -341,13 +341,16 @@ class _Picture:
         from dcpinspect.tables.times import in_words
 
         history = self._history
-        verdicts = [story.stream["verdict"] for story in history.streams]
+        opened = sum(story.is_opened for story in history.streams)
         facts = [
             f"vb {history.vbucket}",
             counted(len(history.connections), "connection"),
-            counted(len(verdicts) - verdicts.count("never-opened"), "stream"),
-            seqnos_text(*seqnos),
-            f"a cell is {counted(scale.step, 'seqno')}",
+            counted(opened, "stream"),
+            *(
+                [seqnos_text(*seqnos), f"a cell is {counted(scale.step, 'seqno')}"]
+                if opened
+                else []
+            ),
             *([in_words(history.bounds)] if history.bounds is not None else []),
         ]
         return " · ".join(facts)

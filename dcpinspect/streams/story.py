@@ -81,6 +81,11 @@ class StreamStory:
     """Value of its request, where that is no JSON object."""
 
     @property
+    def is_opened(self) -> bool:
+        """Whether there is a stream; else messages came for which none was opened."""
+        return bool(self.stream["verdict"] != "never-opened")
+
+    @property
     def gap_rows(self) -> IntArray:
         """The last row that shows each gap."""
         return np.array([rows[-1] for rows in self.gaps.values("rows")], dtype=np.int64)

@@ -184,7 +184,9 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         self.scale = Scale.filling(
             *(self._part or self._bounds), self._picture_width, is_time=self.axis == "time"
         )
-        self._labels = axis(self.scale, min(self.scale.last, self._bounds[1]))
+        has_axis = self.axis == "time" or any(one.story.is_opened for one in self.content.tracks)
+        end = min(self.scale.last, self._bounds[1])
+        self._labels = axis(self.scale, end) if has_axis else ""
         self._rows = [
             row for number in range(len(self.content.tracks)) for row in self._drawn(number)
         ]
@@ -219,7 +221,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         )
         for lane, words in track.words.items():
             # what is not there, the title says, and items of a cache transfer, which have no place
-            is_there = {"axis": track.is_opened, "items": bool(track.story.stream["items"])}
+            is_there = {"axis": track.story.is_opened, "items": bool(track.story.stream["items"])}
             if words != "none" and is_there.get(lane, True):
                 texts = getattr(drawn, lane).split("\n")
                 while self._part is None and len(texts) > 1 and not texts[0].strip():
@@ -377,8 +379,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             return ""
         story, shape = track.story, track.shapes[self.axis]
         phrases = [
-            f"{f'stream {track.name}' if track.is_opened else 'no stream'} of connection "
-            f"{track.connection}",
+            f"{'stream ' * story.is_opened}{track.name} of connection {track.connection}",
             self._position_in_words(),
         ]
         low, high = (np.uint64(bound) for bound in self.span)
@@ -388,7 +389,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
             items = counted(int(story.item_count[came].sum()), "item")
             span = _seqnos(int(first_items.min()), int(story.item_last[came].max()))
             phrases.append(f"{items}, {span}")
-        return " · ".join(phrases)
+        return " · ".join(filter(None, phrases))
 
     def _position_in_words(self) -> str:
         low, high = self.span
@@ -398,7 +399,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
                 if low == high
                 else f"{duration(high - low + 1)} from {time_since(self.scale.step, low)} on"
             )
-        return _seqnos(low, high)
+        return _seqnos(low, high) if self._labels else ""
 
     # -- drawing
 
@@ -510,13 +511,19 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
         count_above, count_below = (sum(row.lane == "title" for row in part) for part in row_parts)
         phrases = [
             f"vb {self.content.vbucket}",
-            counted(sum(track.is_opened for track in self.content.tracks), "stream")
+            counted(sum(track.story.is_opened for track in self.content.tracks), "stream")
             + (f", {count_above} more above" if count_above else "")
             + (f", {count_below}{'' if count_above else ' more'} below" if count_below else ""),
-            f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–{end_of(scale, last)}"
-            if is_time
-            else _seqnos(scale.first, last),
-            f"{a_cell(scale)} {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",
+            *(
+                (
+                    f"{time_since(scale.step * TICK, scale.first).partition(' ')[0]}–{end_of(scale, last)}"
+                    if is_time
+                    else _seqnos(scale.first, last),
+                    f"{a_cell(scale)} {duration(scale.step) if is_time else counted(scale.step, 'seqno')}",
+                )
+                if self._labels
+                else ()
+            ),
             f"d: {'seqnos' if is_time else 'time'}",
             *(
                 f"connection {number} · {name}"

@@ -62,11 +62,6 @@ class Track:
         return self.story.key[0]
 
     @property
-    def is_opened(self) -> bool:
-        """Whether there is a stream; else messages came for which none was opened."""
-        return bool(self.story.stream["verdict"] != "never-opened")
-
-    @property
     def first_row(self) -> int:
         """Row of the first message of the stream."""
         return int(self.story.stream["open_row"])

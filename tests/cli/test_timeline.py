@@ -16,6 +16,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.output.export.table_schema import timeline_schema
+from dcpinspect.output.render.timeline_text import LABEL
 from tests.builders import Recorded, pcap
 from tests.captures import field, real_server
 from tests.peers.truth import SAMPLES
@@ -245,6 +246,14 @@ def test_one_seqno_is_no_range(capsys: pytest.CaptureFixture[str]) -> None:
     assert heading == "vb 423 · 1 connection · 1 stream · seqno 0 · a cell is 1 seqno"
 
 
+@pytest.mark.parametrize("seqnos", ["20-20", "22-29"])
+def test_an_axis_without_room_for_a_tick_begins_with_its_first_seqno(
+    seqnos: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = shown(capsys, TOUR, "--vbucket", "421", "--seqnos", seqnos).splitlines()
+    assert lines[2] == " " * LABEL + seqnos[:2]
+
+
 def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(
         capsys,
@@ -457,7 +466,9 @@ def test_a_broken_value_of_a_request_is_shown(capsys: pytest.CaptureFixture[str]
 def test_messages_without_a_stream_count_as_none(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(real_server("consumer-errors-66"))
     heading, *lines = shown(capsys, path, "--vbucket", "9").splitlines()
-    assert " · 0 streams · " in heading
+    assert heading == "vb 9 · 1 connection · 0 streams"
+    assert lines[1] == "no stream      row 82: none was opened"
+    assert "#1" not in "\n".join(lines)
     assert sum("messages came for which no stream was opened" in line for line in lines) == 1
     assert "\n\n\n" not in "\n".join(lines)
 

@@ -303,11 +303,14 @@ def test_a_vbucket_that_was_never_opened_has_no_stream() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(528)
         await settled(app, pilot)
+        assert " vb 528 · 0 streams · d: time" in screen(app)
+        assert "seqno 0" not in screen(app)
         for _ in range(2):
             text = screen(app)
             assert " vb 528 · 0 streams · " in text
-            assert "row 12: no stream was opened" in text
-            assert "no stream of connection 1 · " in text
+            assert " no stream  row 12: none was opened" in text
+            assert "no stream of connection 1" in text
+            assert "#1" not in text
             assert "  axis " not in text
             await press(app, pilot, "d")
         app.navigation.to_vbucket(0)

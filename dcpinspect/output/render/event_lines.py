@@ -90,6 +90,8 @@ class VbucketEvent(NamedTuple):
     """Row of a complete snapshot, of which only its items are told, in the table of snapshots."""
     answer: str = ""
     """Of a request."""
+    is_opened: bool = True
+    """Whether it is of a stream; else of messages for which none was opened."""
 
     def __repr__(self) -> str:
         text = f"{self.sign} {self.text}".lstrip()
@@ -353,7 +355,15 @@ def events(
             return event.row, event.place, since_ns or 0
         return rows[bisect_right(times, event.time_ns) - 1], event.place, event.time_ns
 
-    return list(_with_causes(sorted(all_events, key=place), findings))
+    unopened = {
+        (story.stream["connection"], story.stream["stream"], story.stream["sid"])
+        for story in streams
+        if not story.is_opened
+    }
+    return [
+        event._replace(is_opened=event[2:5] not in unopened) if unopened else event
+        for event in _with_causes(sorted(all_events, key=place), findings)
+    ]
 
 
 def _of_stream(
@@ -642,7 +652,8 @@ class EventLines:
         )
         sid = "" if event.sid is None else f" sid {event.sid}"
         row = "" if event.kind in WITHOUT_MESSAGE else f"{event.row}"
-        return row, time, f"{event.connection}", f"#{event.stream}{sid}"
+        stream = f"#{event.stream}{sid}" if event.is_opened else ""
+        return row, time, f"{event.connection}", stream
 
     def _line(self, cells: Sequence[str], text: str) -> list[str]:
         row, time, connection, stream = self._widths

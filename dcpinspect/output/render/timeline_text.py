@@ -104,7 +104,10 @@ def picture(
         ]
         yield from ([(" " * beside + line, "")] for line in below)
 
-    yield [((" " * LABEL + numbers(scale)).rstrip(), "")]
+    if any(story.is_opened for story in streams):
+        # where no tick has room, the seqno of the first cell stands alone
+        ticks = numbers(scale) or labels(scale)(scale.first)
+        yield [((" " * LABEL + ticks).rstrip(), "")]
     several = any(story.stream["sid"] is not None for story in streams)
     for story, own_marks in zip(streams, marks, strict=True):
         drawn = lanes(
@@ -123,6 +126,8 @@ def picture(
 
 def name(story: StreamStory, *, is_with_sid: bool) -> str:
     """Returns the label of a stream's lanes."""
+    if not story.is_opened:
+        return "no stream"
     sid = f" sid {story.stream['sid']}" if is_with_sid and story.stream["sid"] is not None else ""
     return f"#{story.stream['stream']}{sid}"
 
@@ -197,8 +202,8 @@ def end_of(scale: Scale, length_ns: int) -> str:
 def request_text(story: StreamStory) -> str:
     """Describes the request and its answer."""
     stream = story.stream
-    if stream["verdict"] == "never-opened":
-        return f"row {stream['open_row']}: no stream was opened"
+    if not story.is_opened:
+        return f"row {stream['open_row']}: none was opened"
     if stream["requested_start"] is None:
         answer_text = "" if stream["answer"] == "unknown" else f", {answered(story)}"
         return f"row {stream['open_row']}: {unread(stream)}{answer_text}"
