@@ -28,12 +28,14 @@ READ = {
     276: "LINUX_SLL2, tcpdump -i any",
 }
 """Link types that are read, by number."""
+ETW = 289
+"""Link type of an event trace of Windows."""
 NOT_READ = {
     6: "IEEE802_5", 7: "ARCNET_BSD", 8: "SLIP", 10: "FDDI", 100: "ATM_RFC1483", 107: "FRELAY", 109: "ENC", 117: "PFLOG", 122: "IP_OVER_FC",
     123: "SUNATM", 137: "JUNIPER_ATM2", 138: "APPLE_IP_OVER_IEEE1394", 163: "IEEE802_11_AVS", 178: "JUNIPER_ETHER", 192: "PPI",
     197: "ERF", 224: "FC_2", 235: "DVB_CI", 240: "NETANALYZER", 241: "NETANALYZER_TRANSPARENT", 242: "IPOIB", 245: "NFC_LLCP",
     246: "PFSYNC", 247: "INFINIBAND", 260: "WIRESHARK_UPPER_PDU", 274: "ETHERNET_MPACKET", 281: "DSA_TAG_BRCM", 282: "DSA_TAG_BRCM_PREPEND",
-    284: "DSA_TAG_DSA", 285: "DSA_TAG_EDSA", 287: "Z_WAVE_SERIAL", 289: "ETW", 290: "ETHERNET_IN_NETANALYZER",
+    284: "DSA_TAG_DSA", 285: "DSA_TAG_EDSA", 287: "Z_WAVE_SERIAL", ETW: "ETW", 290: "ETHERNET_IN_NETANALYZER",
     **{number: f"USER{number - 147}" for number in range(147, 163)},
 }  # fmt: skip
 """Names of link types that are not read, though TCP may be in them."""

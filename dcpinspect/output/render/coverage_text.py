@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcpinspect.capture.byte_source import STDIN
+from dcpinspect.capture.encapsulations import ETW
 from dcpinspect.capture.open import CaptureFile
 from dcpinspect.capture.packet_walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
@@ -33,10 +34,11 @@ _OTHERS = {
 MAX_PORTS = 8
 """Number of ports of other traffic that are named."""
 
-OTHER_LINK = (
+_OTHER_LINK = (
     "record on another interface, as in tcpdump -i any, or, if they are Ethernet: editcap "
     "-T ether IN OUT"
 )
+_OF_ETW = "record with dumpcap, or convert the event trace of Windows: pktmon etl2pcap IN --out OUT"
 
 _COLUMNS = (
     "con", "direction", "protocol", "bytes captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
@@ -283,7 +285,11 @@ def why_nothing(reading: Reading, *, any_port: str = "", advises_elsewhere: bool
         if packets_unread.packets
     }
     if not ports and unread:
-        return f"no DCP beside packets with link type {', '.join(list(unread)[:MAX_PORTS])}; {OTHER_LINK}"
+        is_etw = all(packets_unread.link_type == ETW for packets_unread in unread.values())
+        return (
+            f"no DCP beside packets with link type {', '.join(list(unread)[:MAX_PORTS])}; "
+            f"{_OF_ETW if is_etw else _OTHER_LINK}"
+        )
     if not ports:
         return f"no DCP, and no TCP in {counted(packets, 'packet')}"
     more = ", …" if len(ports) > MAX_PORTS else ""
