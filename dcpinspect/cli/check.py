@@ -317,7 +317,7 @@ def _remarks(
         is_known = any(
             finding.severity == "error" or finding.rule in ("login-refused", "bucket-refused")
             for finding in findings
-        )
+        ) or any("cut short" in problem.what for problem in reading.capture.problems)
         more = "" if finds_ports or is_known else "; DCP may be on another port, try --port auto"
         complain(
             f"no DCP among {counted(reading.messages, 'message')}: only the rules for any message and "

@@ -368,6 +368,11 @@ def test_a_capture_with_messages_and_no_dcp_is_checked_as_far_as_that_goes(
         "were checked; DCP may be on another port,"
         " try --port auto\n"
     )
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["check", str(path)]) == 3
+    cut, no_dcp = capsys.readouterr().err.splitlines()
+    assert "cut short" in cut
+    assert no_dcp.endswith("were checked")
 
 
 def _log(path: Path, *lines: str) -> str:
