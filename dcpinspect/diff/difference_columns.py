@@ -165,7 +165,8 @@ class Differences:
     """What a comparison has found. Vbuckets are added some at a time."""
 
     assumed: dict[str, int]
-    """For each side, the number of vbuckets with a stream whose history its capture does not show.
+    """For each side, the number of vbuckets with a compared stream whose history its capture does
+    not show.
     """
     doubted: int
     """Number of vbuckets that may have one of several histories."""

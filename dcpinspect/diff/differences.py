@@ -358,7 +358,7 @@ def _logs(
     """Returns the logs by which the sides are compared, and what is assumed of them.
 
     These are: the log of every stream of each side; for each side the number of vbuckets with a
-    stream whose own log was not captured; and those of these vbuckets that have several logs to
+    compared stream whose own log was not captured; and those of these vbuckets that have several logs to
     choose from.
     """
     newest_logs = {side.name: newest(side.places, side.logs) for side in (a, b)}
@@ -368,8 +368,8 @@ def _logs(
             different.setdefault(int(side.places[number]), set()).add(log)
     side_logs, assumed, doubted = {}, {}, set()
     for side, other_side in ((a, b), (b, a)):
-        streams, without_own_log, logs = side.streams, set[int](), list[Log]()
-        may_deliver = np.isin(streams.answer, (w.A_ACCEPTED, w.A_UNKNOWN)).tolist()
+        without_own_log, logs = set[int](), list[Log]()
+        may_deliver = side.may_deliver().tolist()
         for number, vbucket in enumerate(side.places.tolist()):
             told_log = side.logs.get(number)
             if told_log is None and may_deliver[number]:

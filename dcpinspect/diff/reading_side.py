@@ -247,7 +247,7 @@ class ComparisonSide:
 
     def branch_table(self, logs: Sequence[Log]) -> Any:
         """Returns the branches of every stream that may have events."""
-        may_deliver = self._may_deliver()
+        may_deliver = self.may_deliver()
         rows = [
             branch
             for branch in branches(self.places, dict(enumerate(logs)))
@@ -260,7 +260,7 @@ class ComparisonSide:
             names=list(Branch._fields),
         )
 
-    def _may_deliver(self) -> BoolArray:
+    def may_deliver(self) -> BoolArray:
         """Returns which streams are compared and may have events: the server accepted them."""
         streams = self.streams
         may_deliver: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(
@@ -331,7 +331,7 @@ class ComparisonSide:
             },
             "asks": pa.array(self._requests(), pa.string()),
         }
-        return pa.table(columns).filter(pa.array(self._may_deliver()))
+        return pa.table(columns).filter(pa.array(self.may_deliver()))
 
     def _session(self, stream: int) -> Session:
         return self.tracker.conversation.sessions.get(self.streams[stream].connection) or Session()

@@ -12,6 +12,7 @@ from dcpinspect.diff.difference_columns import DIFFERENCES, KINDS, VERDICT_OF
 from dcpinspect.diff.differences import evidence
 from dcpinspect.streams import words as w
 from dcpinspect.tables.select import Selection
+from tests.captures import field
 from tests.diff.pairs import brief, compared, streaming, told
 from tests.peers.script import Stream
 from tests.peers.truth import SAMPLES
@@ -147,6 +148,12 @@ def test_what_was_before_a_capture_began_is_no_difference(tmp_path: Path) -> Non
     assert brief(found) == [("before-capture", "a", 1, 4, 4)]
     assert found.assumed == {"a": 1, "b": 0}
     assert found.common == 5
+
+
+def test_the_history_of_a_stream_that_is_not_compared_is_not_missed() -> None:
+    """A capture of the client's packets alone has requests, but no answer and no event."""
+    found = compared(field("t00-base"), field("q09-only-dst-port"))
+    assert (found.vbuckets["b"], found.assumed) == (0, {"a": 0, "b": 0})
 
 
 def test_a_stream_that_asked_for_less_is_no_difference(tmp_path: Path) -> None:

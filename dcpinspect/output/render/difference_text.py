@@ -200,7 +200,7 @@ def _caveats(comparison: Differences) -> Iterator[str]:
     lines = [
         (
             f"The capture of {side.upper()} does not tell the history of "
-            f"{counted(count, 'vbucket')}; it is taken from other streams."
+            f"{counted(count, 'vbucket')}; it is taken from other streams where they tell it."
         )
         for side, count in comparison.assumed.items()
         if count
