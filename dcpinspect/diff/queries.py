@@ -152,7 +152,7 @@ create or replace table judged_{{lacks}} as
 select
   c.id,
   case
-    when later.id is not null then 'deduplicated'
+    when later.id is not null then if(c.is_unasked, 'filtered', 'deduplicated')
     when c.cause = {{loss}} then 'capture-loss'
     when c.cause in ({{rollback}}, {{resumed}}) then 'not-asked'
     when c.is_unasked then 'filtered'

@@ -12,7 +12,7 @@ from dcpinspect.diff.difference_columns import DIFFERENCES, KINDS, VERDICT_OF
 from dcpinspect.diff.differences import evidence
 from dcpinspect.streams import words as w
 from dcpinspect.tables.select import Selection
-from tests.captures import field
+from tests.captures import field, real_server
 from tests.diff.pairs import brief, compared, streaming, told
 from tests.peers.script import Stream
 from tests.peers.truth import SAMPLES
@@ -230,6 +230,13 @@ def test_a_filter_tells_what_is_lacking_and_differs_itself(tmp_path: Path) -> No
         "A asked for all collections (opened with producer); B for collections 8 (opened with "
         "producer)"
     )
+
+
+def test_a_prepare_that_a_client_may_not_see_is_filtered_although_its_commit_came() -> None:
+    path = real_server("durability")
+    plain, replica = (Selection(connections=(range(one, one + 1),)) for one in (2, 3))
+    found = compared(path, path, (plain, replica))
+    assert found.counts == {("filtered", "a"): (16, 2), ("snapshot", None): (0, 2)}
 
 
 def test_branches_that_parted_are_another_history(tmp_path: Path) -> None:
