@@ -56,6 +56,15 @@ def test_the_convention_of_a_snapshot_is_whole_or_not_there(
     assert shown == {120, 140}
 
 
+@pytest.mark.parametrize("width", ["80", "100", "120"])
+def test_a_snapshot_says_how_far_it_came_rather_than_where_it_began(
+    width: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = headings(text(capsys, "snapshots", ROLLBACK, "--width", width))
+    assert "last_seqno" in shown
+    assert "first_seqno" not in shown
+
+
 @pytest.mark.parametrize("name", BY_TABLE)
 @pytest.mark.parametrize("capture", [ROLLBACK, LOSSY])
 def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFixture[str]) -> None:

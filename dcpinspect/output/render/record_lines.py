@@ -57,6 +57,7 @@ FIRST = _by_table(
     streams: connection vbucket sid verdict findings status end_reason requested_start last_seqno items cached_items
         requested_end answer
     snapshots: connection vbucket sid state lost_seqnos start_seqno end_seqno type items index layout convention
+        last_seqno
     gaps: connection vbucket sid cause width after_seqno before_seqno
     rollbacks: connection vbucket sid requested_start rollback_seqno resume_start resume_snapshot_end
         resume_uuid resume_snapshot_start cause
