@@ -71,6 +71,7 @@ class Segment(Struct[T]):
     receive_window: T = number("The receive window in its header.")
     extra: T = number("Bytes behind the end that its IP header tells, as many as were captured.")
     extra_on_wire: T = number("How many of them there were on the wire.")
+    copy_ns: T = number("``copies_ns`` of its flow at least, as the packet itself shows it.")
     packet: Packet[T] = nested(Packet, "The packet.")
 
 
@@ -152,6 +153,10 @@ class Flow(Struct[T]):
     filled: T = number("Late bytes that are in holes.")
     missing: T = number("Bytes in holes.")
     cut_off: T = number("Bytes in holes that snaplen cut off.")
+    copies_ns: T = number(
+        "How long what is cut off waits for a copy that has it; 0: its packets that were cut do not "
+        "come before whole copies."
+    )
     holes: T = number("Holes made so far.", bits=32)
     recent: T = number(
         "Its recent holes are RECENT_HOLES rows from this one times that on; 0 while it has none.",
@@ -344,10 +349,6 @@ class TableCounts(Struct[T]):
     lates: T = number("Flows of which bytes arrived late.")
     shuts: T = number("Flows of which ``shut_spells`` are kept.")
     routes: T = number("Routes, with the one that is nobody's.", reset=1)
-    copies_ns: T = number(
-        "How long what is cut off waits for a copy that has it; 0: packets that were cut do not come "
-        "before whole copies."
-    )
 
 
 class TransportTables(Tables):

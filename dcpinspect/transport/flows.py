@@ -247,7 +247,7 @@ def drain(tables: TransportTables, flow: Flow) -> None:
                 node.ack_seen = packets_of(tables, flow.number)
                 node.ack_time = tables.segment.packet.time
             return
-        if awaits_copy(tables, node):
+        if awaits_copy(tables, flow, node):
             return
         if node.source == HOLE:
             enter_cut(tables, flow)
@@ -267,7 +267,7 @@ def give_up_hole(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     length = node.offset - flow.next
     if length > 0:
         enter_hole(tables, flow, length, packet)
-    elif awaits_copy(tables, node) and not comes_early(tables, flow, node.needs):
+    elif awaits_copy(tables, flow, node) and not comes_early(tables, flow, node.needs):
         enter_cut(tables, flow)
     else:
         tables.flows[flow_of(tables, flow.number ^ 1)].passed = GIVEN_UP

@@ -124,6 +124,8 @@ class PacketTables(TransportTables):
     """Number of the address pair of each packet."""
     ends: IntArray
     """The end of the address pair that sent each packet."""
+    copies: IntArray
+    """How long what each packet lacks waits for a copy that has it."""
     times: IntArray
     """Capture time of each packet in the batch."""
     packets: IntArray
@@ -359,6 +361,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     if direction.has_base == 0:
         set_base(direction, segment.seq)
     flow.payload += have
+    flow.copies_ns = max(flow.copies_ns, segment.copy_ns)
     next_offset = flow.next
     offset = next_offset + distance(segment.seq, direction.base + next_offset)
     if offset < next_offset:  # a retransmission, at least in part
@@ -366,13 +369,8 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         old_have = min(have, old_bytes)
         late = late_bytes(tables, flow, offset, offset + old_have)
         flow.late += late
-        if (
-            0 < late < old_have
-            and have == full
-            and flow.cut_off > 0
-            and tables.counts.copies_ns == 0
-        ):
-            tables.counts.copies_ns = WAIT_NS  # the first copy of its packet was cut
+        if 0 < late < old_have and have == full and flow.cut_off > 0:
+            flow.copies_ns = WAIT_NS  # the first copy of its packet was cut
         in_holes = late if direction.started else late - max(0, min(0, offset + old_have) - offset)
         flow.filled = min(flow.filled + in_holes, flow.missing)
         flow.duplicate += old_have - late
@@ -405,13 +403,13 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
             tables.entries[n].place = segment.place
             flow.next = offset + have
             flow.unique += have
-        if full > have and tables.counts.copies_ns > 0:
+        if full > have and flow.copies_ns > 0:
             insert(tables, flow, offset + have, full - have, HOLE, packet)
         elif full > have:
             flow.cut_off += full - have
             enter_hole(tables, flow, full - have, packet)
     else:
-        if have > 0 and tables.counts.copies_ns > 0:
+        if have > 0 and flow.copies_ns > 0:
             make_way(tables, flow, offset, offset + have)
         if have > 0:
             used = insert(tables, flow, offset, have, source, packet)
@@ -453,7 +451,7 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
     while flow.head >= 0:
         node = tables.nodes[flow.head]
         waited_ns = packet.time - node.ack_time
-        is_soon = seen - node.ack_seen < WAIT_PACKETS or waited_ns < tables.counts.copies_ns
+        is_soon = seen - node.ack_seen < WAIT_PACKETS or waited_ns < flow.copies_ns
         if node.offset == flow.next and tables.flows[flow_of(tables, flow.number ^ 1)].passed == 0:
             # nothing says that the bytes it waits for were lost; a fast direction has many packets
             # in a round trip
@@ -494,6 +492,7 @@ def read_packet(tables: PacketTables, tcp: IntArray, i: int) -> None:
     segment.extra_on_wire = tcp[i, EXTRA_WIRE]
     segment.acked = 0
     segment.network = tcp[i, NETWORK]
+    segment.copy_ns = tables.copies[i]
 
 
 @kernel_function
@@ -717,7 +716,7 @@ def note_progress(tables: TransportTables, side: int) -> None:
         return
     flow = tables.flows[flow_to_write(tables, side)]
     if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
-        is_last = segment.flags & FIN and tables.counts.copies_ns == 0
+        is_last = segment.flags & FIN and flow.copies_ns == 0
         flow.passed = max(flow.passed, GIVEN_UP if is_last else SENT)
     if segment.flags & (SYN | RST) == 0 and (segment.receive_window == 0 or flow.shut_since != 0):
         note_window(tables, flow, segment.receive_window, segment.packet)

@@ -80,8 +80,7 @@ MANY_FLOWS = 1 << 14
 """Before there are more flows than this, some are put aside."""
 
 LEAST_COPIES_NS = 1_000_000
-"""So long at least a copy is waited for, where copies come: four times as long as the latest of the
-first ones took.
+"""So long at least a copy is waited for, where copies come: four times as long as the latest took.
 """
 
 MAX_FILLED_HOLE = 8 << 10
@@ -191,6 +190,7 @@ class Reassembler:
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.files = tables.index
+        tables.copies = tables.index
         self.copies: Copies | None = None
         """Packets that are not looked at: other captures have them whole."""
         self.take_first: Callable[[FirstBytes], BoolArray | None] | None = None
@@ -244,11 +244,7 @@ class Reassembler:
         tables.entries = StreamEntries.zeros(capacity)
         tables.fresh = np.zeros(capacity, np.int64)  # kept in states, so no old memory
         tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
-        if counts.copies_ns == 0:
-            times = batch.time_ns[headers.index]
-            after_ns = _copies_after_ns(2 * pairs + ends, headers.tcp, times)
-            if after_ns:
-                counts.copies_ns = min(max(LEAST_COPIES_NS, 4 * after_ns), WAIT_NS)
+        tables.copies = _copy_waits(2 * pairs + ends, headers.tcp, batch.time_ns[headers.index])
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
         tables.files, tables.segment.place = batch.files, -1
         row = 0
@@ -265,10 +261,10 @@ class Reassembler:
         """Yields what no longer waits for the bytes before it, now that capture time is
         ``time_ns``; it is released by the last packet fed.
         """
-        counts = self._tables.counts
-        if counts.copies_ns:  # what is written block by block comes later than its times tell
-            counts.copies_ns = WAIT_NS
-        if counts.live:
+        # what is written block by block comes later than its times tell
+        copies_ns = self._tables.flows.copies_ns
+        copies_ns[copies_ns > 0] = WAIT_NS
+        if self._tables.counts.live:
             yield from self._swept(give_up_overdue, max(0, self.packets - 1), time_ns)
 
     def finish(self) -> Iterator[StreamChunk]:
@@ -798,22 +794,24 @@ class Reassembler:
         gather(data, held, GatherTables(entries), target, 0)
 
 
-def _copies_after_ns(senders: IntArray, tcp: IntArray, time_ns: IntArray) -> int:
-    """Returns how long after packets that were cut whole copies of them come, at most; 0 if none
-    does.
+def _copy_waits(senders: IntArray, tcp: IntArray, time_ns: IntArray) -> IntArray:
+    """Returns how long to wait for copies of each packet that was cut, as long as a whole copy of it
+    that comes later shows; 0 for all others.
     """
+    waits = np.zeros(len(senders), np.int64)
     lacks = tcp[:, WIRE] > tcp[:, CAPTURED]
     cut = np.flatnonzero(lacks)
     is_copy = ~lacks & (tcp[:, WIRE] >= tcp[cut, WIRE].min(initial=1 << 31))
     if not is_copy.any():  # as where nothing was cut, or all that is so long
-        return 0
+        return waits
     rows = np.concatenate((cut, np.flatnonzero(is_copy)))
     keys = np.stack((senders[rows], tcp[rows, SEQ], tcp[rows, WIRE]))
     order = np.lexsort((rows, *keys))
     is_same = (np.diff(keys[:, order]) == 0).all(axis=0)
     is_pair = is_same & (np.diff(lacks[rows[order]].view(np.int8)) < 0)
     after_ns = np.diff(time_ns[rows[order]])[is_pair]
-    return max(1, int(after_ns.max())) if len(after_ns) else 0
+    waits[rows[order[:-1]][is_pair]] = np.clip(4 * after_ns, LEAST_COPIES_NS, WAIT_NS)
+    return waits
 
 
 def _kept_blocks(rows: Any, size: int, blocks: IntArray, free: int) -> Any:

@@ -117,11 +117,10 @@ def make_way(tables: TransportTables, flow: Flow, start: int, end: int) -> None:
 
 
 @kernel_function
-def awaits_copy(tables: TransportTables, node: WaitingSegment) -> bool:
+def awaits_copy(tables: TransportTables, flow: Flow, node: WaitingSegment) -> bool:
     """Returns whether a node was cut off of a packet so lately that a whole copy may follow."""
     return bool(
-        node.source == HOLE
-        and abs(tables.segment.packet.time - node.packet.time) < tables.counts.copies_ns
+        node.source == HOLE and abs(tables.segment.packet.time - node.packet.time) < flow.copies_ns
     )
 
 

@@ -465,6 +465,7 @@ def handled(
         r.EndpointPairs.zeros(1),
     )
     tables.files = np.zeros(count, np.int64)
+    tables.copies = np.zeros(count, np.int64)
     tables.routes = r.Routes.zeros(16)
     tables.segment.place = -1
     done = []
@@ -743,9 +744,9 @@ def test_a_whole_copy_is_awaited_four_times_as_long_as_others_took(tmp_path: Pat
     assert 8_000_000 <= waited < 8_000_000 + made.step_ns
 
 
-def numbered_in(size: int, *, count: int) -> Conversation:
+def numbered_in(size: int, *, count: int, port: int = 50_000) -> Conversation:
     """A conversation whose server sends ``count`` segments, each acknowledged."""
-    made = Conversation(mss=size)
+    made = Conversation(mss=size, client=("10.0.0.1", port))
     made.step_ns = 100_000
     made.handshake()
     made.stream(False, bytes(i % 251 for i in range(size * count)), ack_every=1)
@@ -809,3 +810,16 @@ def test_a_cut_copy_takes_nothing_of_what_stands_behind_an_ip_packet(
     reading = builders.read(path)
     assert [len(reading.streams[1, direction]) for direction in (0, 1)] == [691, 117_378]
     assert [account.missing for account in accounts(reading.transport)] == [0, 0]
+
+
+def test_copies_of_one_direction_say_nothing_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    other = numbered_in(100, count=20, port=50_001)
+    packets = [
+        *cut_before(numbered_in(100, count=20).segments, 100, 1_000),
+        *builders.recorded(other.segments, snaplen=100),
+    ]
+    packets.sort(key=lambda packet: packet.time_ns)
+    path.write_bytes(builders.pcap(packets, magic=0xA1B23C4D))
+    reading = builders.read(path)
+    assert [account.missing for account in accounts(reading.transport)] == [0, 0, 0, 54 * 20]
