@@ -336,11 +336,18 @@ _UNITS = (
 def duration(nanoseconds: float, *, is_exact: bool = False) -> str:
     """A length of time as people say it. With two clocks, nothing takes less than no time.
 
-    ``is_exact``: somebody chose it, as an interval: it has four digits.
+    ``is_exact``: somebody chose it, as an interval: it has four digits, in a unit of which it is a
+    whole number, if it is not short.
     """
     span_ns = max(nanoseconds, 0)
-    _, unit, name, digits = next(row for row in _UNITS if span_ns >= row[0])
+    _, unit, name, digits = next(
+        row
+        for row in _UNITS
+        if span_ns >= row[0] and not (is_exact and row[1] > 10**9 and span_ns % row[1])
+    )
     number = span_ns / unit
+    if is_exact and number >= 1 and number % 1 == 0:
+        return f"{number:,.0f} {name}"
     if is_exact and 1e-4 <= number < 10_000:
         return f"{number:.4g} {name}"
     return f"{number:,.{digits}f} {name}"

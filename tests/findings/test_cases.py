@@ -135,8 +135,10 @@ def test_lengths_of_time_and_ranges() -> None:
         "250.5 ms",
         "9.31 s",
         "10 min",
-        "2.5 h",
+        "150 min",
     ]
+    exact = [duration(seconds * 10**9, is_exact=True) for seconds in (200, 3600, 10**6, 864_000)]
+    assert exact == ["200 s", "60 min", "1,000,000 s", "10 days"], "no 16.67 min"
     assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
     assert ranges(range(0, 24, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22"
     assert (

@@ -126,7 +126,7 @@ def test_a_finding_beside_a_row_has_its_time_and_says_how_much_later_it_is(vbuck
         (finding,) = inspection.results.findings
     assert event.time_ns == time_ns
     assert finding.first_time_ns - time_ns == 394_958
-    assert event.text.endswith("; in a packet 0.395 ms after this message")
+    assert event.text.endswith("; in a packet 0.395 ms after row 434")
 
 
 @pytest.mark.parametrize(

@@ -294,7 +294,7 @@ def _of_case(
         message = next(same_row, offender)
         if offender.time_ns > message.time_ns:
             later = duration(offender.time_ns - message.time_ns)
-            times = f"; in a packet {later} after this message{times}"
+            times = f"; in a packet {later} after row {message.row}{times}"
         return VbucketEvent(
             offender.row,
             4,

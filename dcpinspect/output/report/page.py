@@ -45,6 +45,7 @@ from dcpinspect.output.render.verdict import Standing, worst_severity
 from dcpinspect.output.report import report_pictures
 from dcpinspect.output.report.report_contents import Contents, places_of, with_frames
 from dcpinspect.reading.numbering import STEP
+from dcpinspect.tables.times import DAY_NS, day_and_time
 from dcpinspect.text import counted, escape, escape_rest, words_of
 
 
@@ -173,7 +174,7 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
     """Returns the columns with something in them, and for each message that shows a finding its
     row, None for a packet without a message, its frame, and these columns.
     """
-    begin_ns = contents.source.charts.ends[0]
+    begin_ns, end_ns = contents.source.charts.ends
     rows = list[tuple[int | None, str, Mapping[str, str]]]()
     messages = places_of(finding, contents.limits)
     for message in sorted(messages, key=lambda message: (message.time_ns, message.frame)):
@@ -185,6 +186,8 @@ def _evidence(contents: Contents, finding: Finding) -> tuple[list[str], list[lis
             "Summary": "a packet without a message" if row is None else "",
         }
         cells = cells if details is None else details.cells
+        if end_ns - begin_ns >= DAY_NS:  # captures of different days
+            cells = {**cells, "Time": day_and_time(message.time_ns)}
         rows.append((row, frame_of(message, contents.source.files), cells))
     names = [name for name in _LINE_COLUMNS if any(cells.get(name) for _, _, cells in rows)]
     return names, [

@@ -522,7 +522,7 @@ def round_trips(charts: Charts, limit: int = 12) -> Element | None:
                     label_corner = {"x": corner[0] + 1, "y": corner[1] - 1}
                     _add(svg, "text", f"{count:,}", **label_corner, class_="small")
     if further:
-        text = f"and {counted(len(further), 'more command')}: 'dcpinspect stats' has them"
+        text = f"and {counted(len(further), 'more command')}: 'dcpinspect stats' of the captures has them"
         _add(svg, "text", text, x=_LEFT, y=bottom + 18, class_="label")
     return svg
 

@@ -24,9 +24,9 @@ MARKUP = (
 
 
 @contextmanager
-def source(path: Path | str, *, redactor: Redactor | None = None) -> Iterator[Source]:
-    """Of one capture."""
-    with Store() as store, Reading([str(path)], keeper=store) as reading:
+def source(*paths: Path | str, redactor: Redactor | None = None) -> Iterator[Source]:
+    """Of these captures."""
+    with Store() as store, Reading([*map(str, paths)], keeper=store) as reading:
         reading.check(redactor=redactor)
         statistics = Statistics()
         for batch in store.fill(reading):
@@ -34,9 +34,9 @@ def source(path: Path | str, *, redactor: Redactor | None = None) -> Iterator[So
         yield of_reading(reading, store, statistics.charts)
 
 
-def gathered(path: Path | str, *, limits: Limits | None = None) -> Contents:
-    """Those of one capture."""
-    with source(path) as found:
+def gathered(*paths: Path | str, limits: Limits | None = None) -> Contents:
+    """Those of these captures."""
+    with source(*paths) as found:
         return contents(found, limits)
 
 

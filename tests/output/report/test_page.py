@@ -303,3 +303,9 @@ def test_all_clients_are_named() -> None:
 def test_the_page_says_why_it_has_these_timelines(name: str, is_said: bool) -> None:
     text = page(gathered(SAMPLES / name))
     assert ("No vbucket has an error, a warning or a rollback." in text) is is_said
+
+
+def test_evidence_of_captures_of_different_days_has_the_day() -> None:
+    text = page(gathered(SAMPLES / "orphans.pcap", SAMPLES / "real-server" / "stuck.pcap.gz"))
+    times = re.findall(r'<td class="of-time">([^<]*)</td>', text)
+    assert {time.partition(" ")[0] for time in times} == {"2024-04-06", "2026-11-27"}

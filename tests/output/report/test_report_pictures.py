@@ -254,7 +254,7 @@ def test_answers_are_counted_beside_their_bars() -> None:
     numbers = [int(one.text or "") for one in drawn.iter("text") if one.get("class") == "small"]
     assert sum(numbers) == sum(int(values.sum()) for _, values in charts.answers[:12])
     assert labels[12:] == [
-        f"and {len(charts.answers) - 12} more commands: 'dcpinspect stats' has them"
+        f"and {len(charts.answers) - 12} more commands: 'dcpinspect stats' of the captures has them"
     ]
 
 
