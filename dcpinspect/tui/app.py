@@ -469,14 +469,9 @@ class InspectApp(ThemedApp):
         if self.inspection.is_saved or not self.inspection.store.rows:
             self.exit(opening)
         elif not isinstance(self.screen, Leaving):
-            count = self.inspection.store.rows
-            loss = (
-                "1 message is in no file; it is"
-                if count == 1
-                else f"{count:,} messages are in no file; they are"
-            )
+            messages = counted(self.inspection.store.rows, "message")
             self.push_screen(
-                Leaving(f"{loss} lost when you leave"),
+                Leaving(f"{messages} in no file will be lost when you leave"),
                 lambda answer: self.exit(opening) if answer else None,
             )
 

@@ -43,9 +43,7 @@ class Talk(NamedTuple):
     """What stands in each of ``COLUMNS``; safe for a terminal."""
     messages: int
     severities: Counter[Severity]
-    """Number of findings of each severity, of which some may be about what they explain; effects
-    are not counted.
-    """
+    """Number of findings of each severity, without effects; some may be about their effects."""
 
 
 def talks(results: Results) -> list[Talk]:

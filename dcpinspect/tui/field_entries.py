@@ -37,9 +37,7 @@ class Entry:
     kind: Kind
     depth: int
     field: FieldValue | None
-    """The field that the line shows, or shows a part of; None if the line names a problem of the
-    message.
-    """
+    """The field that the line shows, or a part of it; None if it names a problem of the message."""
     label: str = ""
     offsets: str = ""
     text: str = ""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dcpinspect.tables.filter import Filter, both
 from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.text import counted
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.row_index import RowIndex, Rows
@@ -82,9 +83,7 @@ class Filtering:
             self._bar.show_status("…")
 
     def narrow(self, only: Filter | None) -> None:
-        """Restricts the list to messages that ``only`` lets through, besides the typed filter;
-        None: no restriction.
-        """
+        """Restricts the list to messages that ``only``, if not None, and the typed filter let through."""
         if only != self._only:
             self._only = only
             self._before = self.text, self._typed, self._filter, self._index
@@ -143,7 +142,9 @@ class Filtering:
             self._list.grown()
         else:
             self._list.show(self._index)
-        rows_text = f"✔ {len(self._index):,} rows" if len(self._index) else self._list.why_empty
-        self._bar.show_status(rows_text)
+        row_count = len(self._index)
+        self._bar.show_status(
+            f"✔ {counted(row_count, 'row')}" if row_count else self._list.why_empty
+        )
         if until < self._host.inspection.store.rows:
             self._scan(filter_)

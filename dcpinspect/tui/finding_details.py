@@ -120,9 +120,7 @@ def about(
 
 
 def _that_differ(finding: Finding) -> Sequence[Finding]:
-    """Returns the cases; none where the parts above them say all: each says the same of the same
-    stream-id.
-    """
+    """Returns the cases; none where each says the same of the same stream-id."""
     sentences = {(case.message, case.sid) for case in finding.cases}
     is_said = sentences == {(EACH.sub("", finding.what or finding.message), finding.sid)}
     return () if is_said else finding.cases

@@ -34,9 +34,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.findings: Sequence[Finding] = ()
         self.is_final = False
         self.evidence: int | None = None
-        """Place of the message in the evidence that ``]`` and ``[`` selected; None if these keys
-        were not pressed.
-        """
+        """Place of the message in the evidence that ``]`` or ``[`` selected; None: none did."""
         self.items: list[Finding] = []
         self._effects: set[str] = set()
         """Ids of the effects, each of which stands below its cause."""
@@ -58,9 +56,8 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         rules, spots = map(self._rule, self.items), map(self._where, self.items)
         self._columns = _widest(rules), _widest(spots)
         self._lay_out()
-        keys = [*map(_key_of, self.items)]
-        key = None if before is None or not is_moved else _key_of(before)
-        self.set_cursor(keys.index(key) if key in keys else self.at)
+        likeness = [_likeness(before, item) if before and is_moved else 0 for item in self.items]
+        self.set_cursor(likeness.index(max(likeness, default=0)) if likeness else 0)
         self.is_moved = is_moved
 
     # -- the cursor
@@ -196,9 +193,12 @@ def _padded(text: str, width: int) -> str:
     return text + " " * max(0, width - cells(text))
 
 
-def _key_of(finding: Finding) -> tuple[object, ...]:
-    """Returns what identifies a finding, so that it is found again in later results."""
-    return finding.rule, finding.cause, finding.connections, finding.vbuckets
+def _likeness(before: Finding, finding: Finding) -> int:
+    """Returns 2 for the same finding in other results, 1 for one that may have grown to it; else 0."""
+    if (finding.rule, finding.cause) != (before.rule, before.cause):
+        return 0
+    is_same = (finding.connections, finding.vbuckets) == (before.connections, before.vbuckets)
+    return 2 if is_same else int(not {*finding.connections}.isdisjoint(before.connections))
 
 
 def where(finding: Finding) -> str:

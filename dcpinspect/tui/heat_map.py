@@ -163,9 +163,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int | None:
-        """The vbucket that the cursor was moved to: of a row that has several the worst, or the one
-        with most in the cell.
-        """
+        """The vbucket that the cursor was moved to: of several, the worst or the one with most there."""
         return self._wanted[0] if self.row < len(self.groups) else None
 
     @property

@@ -21,9 +21,7 @@ ROOMY = 132
 SENTENCE = 3
 """Number of lines for a finding above the fields, if the screen is high enough."""
 STACKED = 100
-"""Width in columns below which fields and bytes stand one above the other, if the panes are beside
-the list.
-"""
+"""Width in columns below which panes beside the list stand one above the other."""
 
 
 class MessagePanes(Vertical):

@@ -28,9 +28,7 @@ MOST = 10_000
 _SIZE = MOST * (LONGEST + 100)
 """Number of bytes of the file that are read."""
 _HEAD = 1 << 12
-"""Number of bytes at the start of a capture that identify it; they stay the same while the capture
-grows.
-"""
+"""Number of bytes at the start of a capture that identify it; they stay while it grows."""
 
 
 @dataclass(frozen=True, slots=True)

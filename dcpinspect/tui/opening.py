@@ -44,9 +44,7 @@ class Offer(Option):
     def __init__(self, line: Text, target: Opening | str = "") -> None:
         super().__init__(line, disabled=not target)
         self.target = target
-        """What to open, or a folder to look into, which Enter writes into the path; empty for a
-        heading.
-        """
+        """What to open, or a folder to look into, which Enter writes into the path; empty: heading."""
 
 
 class OpenScreen(Dialog[Opening]):

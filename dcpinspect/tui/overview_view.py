@@ -25,7 +25,7 @@ from dcpinspect.text import counted, one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import chart, painted
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
-from dcpinspect.tui.export_choices import Choice, of_finding, of_vbucket
+from dcpinspect.tui.export_choices import Choice, of_finding
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.results import Results
@@ -268,19 +268,27 @@ class OverviewView(View):
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choice to export the messages of what is under the cursor."""
-        inspection, number = self.host.inspection, self.vbucket_here
         if self._here is self.findings:
-            return of_finding(inspection, self.findings.shown_finding)
-        if number is None or number not in self.map.cells.by_number:
-            return ()
-        return (of_vbucket(inspection, number),)
+            return of_finding(self.host.inspection, self.findings.shown_finding)
+        return super().exports()
 
     def action_finding(self) -> None:
-        """Goes to the finding under the cursor, or to the worst about the vbucket under it."""
-        if self._here is self.findings and self.findings.finding is not None:
-            self.host.to_finding(self.findings.finding)
-        else:
+        """Goes to the finding under the cursor, or to the worst about the vbucket or the connection."""
+        number, connection = self.findings.finding, self.connections.connection
+        if self._here is self.connections:
+            if self.host.inspection.connection not in (None, connection):
+                self.host.choose(None)
+            findings = enumerate(self.host.inspection.results.findings)
+            numbers = [
+                (finding.effect_of is not None, number)
+                for number, finding in findings
+                if connection in finding.connections
+            ]
+            number = min(numbers)[1] if numbers else None
+        if self._here is self.map or number is None:
             super().action_finding()
+        else:
+            self.host.to_finding(number)
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""

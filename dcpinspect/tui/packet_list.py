@@ -37,9 +37,7 @@ SUMMARY = 16
 LEAST_TITLE = 12
 """Least width of the names of messages in a list that has no room for times, in columns."""
 NARROW = 140
-"""Width in columns below which opaque and size are left out, to give summaries more room; the
-fields show both.
-"""
+"""Width in columns below which opaque and size, which the fields show, are left out."""
 
 
 def width(name: str) -> int:
@@ -380,7 +378,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         lines = self._lines
         text, end = lines.line_of(lines.cells(batch, index, shown_ns)), lines.summary_at
         begin = end - lines.columns.vbucket - lines.columns.seqno - 2
-        if lines.is_narrow and not text[begin:end].strip():
+        if lines.is_narrow and not text[begin - 1 : end].strip():
             text = text[:begin] + text[end:]
         return clip(text, self._line_width).rstrip()
 

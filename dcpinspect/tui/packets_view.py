@@ -34,6 +34,7 @@ from dcpinspect.tui.task import Task
 from dcpinspect.tui.view import Spot, View
 
 if TYPE_CHECKING:
+    from dcpinspect.tui.export_choices import Choice
     from dcpinspect.tui.navigation import Navigation
 
 REST = 0.04
@@ -324,6 +325,10 @@ class PacketsView(View):
         self.host.show_status("" if row is not None else f"{WORDS[link]} is not in this capture")
         if row is not None:
             self.host.to_row(row)
+
+    def exports(self) -> Sequence[Choice]:
+        """Returns no choice besides messages that are shown or marked, or all."""
+        return ()
 
     def action_near(self, steps: int) -> None:
         """Moves to the next message, or to the one before; works from any pane."""

@@ -139,9 +139,7 @@ class Results:
         return min(next(filter(None, self.bearers), self.vbuckets), default=None)
 
     def findings_of(self, vbucket: int) -> list[int]:
-        """Returns the numbers of the findings that a vbucket bears, and of what explains them; the
-        worst first.
-        """
+        """Returns the numbers of the findings that a vbucket bears, and of their causes; worst first."""
         borne = [
             finding
             for finding, bearers in zip(self.findings, self.bearers, strict=True)

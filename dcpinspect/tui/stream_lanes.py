@@ -107,7 +107,7 @@ class Timeline(LineView, can_focus=True, inherit_bindings=False):
 
     def wait(self, vbucket: int, why: str) -> None:
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
-        self.content, self.waiting = Tracks(vbucket), why
+        self.content, self.waiting, self.chosen_row = Tracks(vbucket), why, 0
         self._arrange()
         self.post_message(self.Moved(self))
 

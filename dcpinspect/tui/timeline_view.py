@@ -15,7 +15,6 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.output.render.lanes import LETTERS, legend, legend_lines
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
-from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.line_view import LineView
 from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.task import Task
@@ -131,9 +130,15 @@ class TimelineView(View):
         return self.lanes
 
     def take_up(self) -> None:
-        """Reads the vbucket again, because its streams may have grown."""
-        self.lanes.no_vbucket = self.host.inspection.results.no_vbucket
-        if self._reading.is_running:
+        """Reads the vbucket again, because its streams may have grown; of a connection alone that
+        does not have it, the worst.
+        """
+        results, everything = self.host.inspection.results, self.host.inspection.everything
+        self.lanes.no_vbucket = results.no_vbucket
+        is_foreign = self._request.vbucket in {*everything.vbuckets}.difference(results.vbuckets)
+        if is_foreign and results.worst_vbucket is not None:
+            self.show(results.worst_vbucket)
+        elif self._reading.is_running:
             self._begin(self._request)
         elif self.lanes.content.vbucket is not None and not self.lanes.waiting:
             self.show(self.lanes.content.vbucket)
@@ -271,14 +276,6 @@ class TimelineView(View):
         """Vbucket whose streams are shown."""
         return self.lanes.content.vbucket
 
-    def exports(self) -> Sequence[Choice]:
-        """Returns the choice to export the messages of the vbucket."""
-        return (
-            ()
-            if self.lanes.content.vbucket is None
-            else (of_vbucket(self.host.inspection, self.lanes.content.vbucket),)
-        )
-
     @on(LineView.Opened)
     def _open_place(self) -> None:
         if self.lanes.waiting:
@@ -367,13 +364,15 @@ class TimelineView(View):
 
     def action_neighbour(self, steps: int) -> None:
         """Shows the timeline of the next vbucket that has streams, or of the one before."""
-        numbers = self.host.inspection.results.vbuckets
-        vbucket = self.lanes.content.vbucket if self.lanes.content.vbucket is not None else -1
-        ahead = [
-            number for number in numbers if (number > vbucket if steps > 0 else number < vbucket)
-        ]
-        if ahead:
-            self.show(ahead[0] if steps > 0 else ahead[-1])
+        numbers, vbucket = self.host.inspection.results.vbuckets, self._request.vbucket
+        lower_numbers = [number for number in numbers[::-1] if number < vbucket]
+        higher_numbers = [number for number in numbers if number > vbucket]
+        if next_numbers := higher_numbers if steps > 0 else lower_numbers:
+            self.show(next_numbers[0])
+        else:
+            is_behind, is_here = bool(lower_numbers or higher_numbers), vbucket in numbers
+            what = "vbucket with streams"
+            self.tell_none(what, is_behind=is_behind, is_here=is_here, back=steps < 0)
 
     def action_copy(self) -> None:
         """Copies the description of what is under the cursor."""

@@ -95,9 +95,7 @@ class Tracks:
     """When it began, in nanoseconds since 1970."""
 
     def bounds(self, axis: Axis) -> tuple[int, int]:
-        """Returns the first and the last place of all streams on an axis, with events that were
-        refused.
-        """
+        """Returns the first and last place of all streams on an axis, with refused events."""
         bounds = [bound for track in self.tracks for bound in track.shapes[axis].seqno_ranges()]
         if axis == "seqno":
             for track in self.tracks:

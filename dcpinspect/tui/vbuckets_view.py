@@ -17,7 +17,6 @@ from dcpinspect.output.render.timeline_text import gaps_in_words
 from dcpinspect.output.render.verdict import items_text, stood_words, with_their_effects
 from dcpinspect.text import counted, escape, one_line
 from dcpinspect.tui import theme
-from dcpinspect.tui.export_choices import Choice, of_vbucket
 from dcpinspect.tui.heat_map import ALSO_OF_SIGNS, HeatMap
 from dcpinspect.tui.line_view import LineView, flowed, labelled
 from dcpinspect.tui.results import Results
@@ -32,9 +31,7 @@ _CARD = 16
 _LEAST_CARD = 7
 """Lines that they take at least."""
 _LINES, _HIGHEST = 2, 5
-"""Height of a line of a vbucket over time that has signs below its items, in lines of text, and the
-greatest.
-"""
+"""Least height in lines of a vbucket over time with signs below its items, and the greatest."""
 
 
 class VbucketsView(View):
@@ -204,13 +201,6 @@ class VbucketsView(View):
         """Number of the vbucket under the cursor; None if none was requested."""
         number = self.heat.vbucket if self.form == "heat" else self.map.vbucket
         return number if self.map.cells.by_number else None
-
-    def exports(self) -> Sequence[Choice]:
-        """Returns the choice to export the messages of the vbucket under the cursor."""
-        number = self.vbucket_here
-        if number is None or number not in self.map.cells.by_number:
-            return ()
-        return (of_vbucket(self.host.inspection, number),)
 
     @on(LineView.Opened)
     def _open_place(self) -> None:

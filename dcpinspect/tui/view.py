@@ -104,8 +104,15 @@ class View(Widget):
         return ()
 
     def exports(self) -> Sequence[Choice]:
-        """Returns what the view can export, besides messages that are shown or marked, or all."""
-        return ()
+        """Returns what the view can export, besides messages that are shown or marked, or all: by
+        default, the messages of the vbucket under the cursor.
+        """
+        from dcpinspect.tui.export_choices import of_vbucket  # deferred: until somebody exports
+
+        inspection, number = self.host.inspection, self.vbucket_here
+        if number is None or number not in inspection.results.vbuckets:
+            return ()
+        return (of_vbucket(inspection, number),)
 
     @property
     def vbucket_here(self) -> int | None:

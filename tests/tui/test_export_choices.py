@@ -130,7 +130,7 @@ async def saved(app: InspectApp, pilot: Keys, path: Path, *choose: str) -> str:
 def test_leaving_says_what_is_in_no_file_and_how_to_save_it(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "q")
-        assert "161 messages are in no file" in screen(app)
+        assert "161 messages in no file" in screen(app)
         assert "select_bucket" in screen(app), "what it lies over is still seen"
         assert "Esc stays, and x exports them" in screen(app)
         await press(app, pilot, "escape")

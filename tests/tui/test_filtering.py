@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.tables.filter import parse_filter
@@ -137,5 +138,16 @@ def test_the_cursor_goes_to_a_row_of_the_connection_that_is_looked_at(
         await settled(app, pilot)
         assert packets.list.index.has(packets.list.row)
         assert f"row {packets.list.row} ·" in str(packets.panes.title.content)
+
+    play("rollback.pcap", scene)
+
+
+def test_one_row_is_no_rows() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1")
+        app.packets.bar.apply("row = 99")
+        await settled(app, pilot)
+        status = app.packets.bar.query_one("#filter-state", Static)
+        assert str(status.content) == "✔ 1 row"
 
     play("rollback.pcap", scene)

@@ -245,3 +245,27 @@ def test_the_title_counts_findings_below_without_their_effects() -> None:
         assert "9 findings, the worst first─" in screen(app)
 
     play(real_server("v85-consumer-errors"), scene, NARROW)
+
+
+def test_the_cursor_goes_to_the_worst_where_a_connection_alone_does_not_have_its_finding() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        findings = app.navigation.findings.list
+        findings.set_cursor(2)
+        assert findings.shown_finding is not None
+        assert findings.shown_finding.rule == "duplicate-stream-request"
+        app.navigation.choose(4)
+        await settled(app, pilot)
+        assert findings.at == 0
+        app.navigation.choose(None)
+        findings.set_cursor(5)
+        kept = findings.shown_finding
+        assert kept is not None
+        app.navigation.choose(kept.connections[0])
+        await settled(app, pilot)
+        shown = findings.shown_finding
+        assert shown is not None
+        assert findings.at != 5
+        assert shown.id == kept.id
+
+    play("tour.pcapng", scene)

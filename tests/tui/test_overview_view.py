@@ -295,3 +295,20 @@ def test_bars_signs_and_labels_stand_at_their_time_up_to_the_last_packet(
             assert abs(at - column(seconds)) <= 1
 
     play(capture, scene, (width, 80))
+
+
+def test_e_goes_to_the_worst_finding_about_a_connection() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "tab", "tab", "down")
+        overview = app.navigation.overview
+        number = overview.connections.connection
+        (talk,) = (talk for talk in overview.connections.talks if talk.number == number)
+        await press(app, pilot, "e")
+        finding = app.navigation.findings.list.shown_finding
+        assert finding is not None
+        assert number in finding.connections
+        assert finding.severity == next(
+            s for s in ("error", "warning", "note") if talk.severities[s]
+        )
+
+    play("tour.pcapng", scene)

@@ -138,3 +138,13 @@ def test_a_long_name_takes_the_room_of_the_vbucket_and_the_seqno_that_are_not_th
         assert {text.index(" bytes ") for text in acks} == {packets._lines.summary_at - 1}
 
     play("lossy.pcap", scene, NARROW)
+
+
+@pytest.mark.slow
+def test_a_summary_stands_apart_from_a_message_that_fills_its_column() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1", "z")
+        lines = [app.packets.list.text_of(row) for row in (14, 16, 20)]
+        assert all(" ok " in line for line in lines)
+
+    play("tour.pcapng", scene, (80, 24))

@@ -376,3 +376,32 @@ def test_a_time_of_vbuckets_opens_lanes_as_high_as_their_items_along_time() -> N
         assert lanes.size.height == lanes.lines
 
     play("midstream.pcap", scene, NARROW)
+
+
+def test_a_connection_alone_shows_its_worst_vbucket_in_place_of_one_it_does_not_have() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(421)
+        await settled(app, pilot)
+        app.navigation.choose(4)
+        await settled(app, pilot)
+        assert lanes_of(app).content.vbucket == app.inspection.results.worst_vbucket
+        assert lanes_of(app).content.tracks
+        await press(app, pilot, "enter")
+        assert app.inspection.connection == 4
+
+    play("tour.pcapng", scene)
+
+
+def test_the_ends_of_the_vbuckets_are_told() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        numbers = app.inspection.results.vbuckets
+        for vbucket, key, said in (
+            (numbers[-1], "full_stop", "no vbucket with streams after here; there are some before"),
+            (numbers[0], "comma", "no vbucket with streams before here; there are some after"),
+        ):
+            app.navigation.to_vbucket(vbucket)
+            await settled(app, pilot)
+            await press(app, pilot, key)
+            assert said in screen(app)
+
+    play("rollback.pcap", scene, (140, 40))
