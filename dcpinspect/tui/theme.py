@@ -143,9 +143,9 @@ _DRAWN = str.maketrans(
     {
         **dict.fromkeys("─━▔╌", "-"),
         **dict.fromkeys("│┃▏▕▎▊", "|"),
-        **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋", "+"),
+        **dict.fromkeys("╭╮╰╯┌┐┘├┤┬┴┼┏┓┗┛┣┫┳┻╋", "+"),
         **dict(zip(UNICODE.blocks, ASCII.blocks, strict=True)),
-        **dict(zip("•●✖…–·→←↑↓×", "*oX~--><^vx", strict=True)),
+        **dict(zip("└•●✖…–·→←↑↓×", "`*oX~--><^vx", strict=True)),
     }
 )
 

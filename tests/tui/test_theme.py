@@ -37,7 +37,8 @@ def test_ascii_glyphs_are_ascii_and_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("╭─╮", "+-+"), ("é漢", "???"), ("▌…", "?~"), ("a–b", "a-b")]
+    ("text", "shown"),
+    [("╭─╮", "+-+"), (UNICODE.effect, ASCII.effect), ("é漢", "???"), ("▌…", "?~"), ("a–b", "a-b")],
 )
 def test_what_is_left_is_replaced_column_by_column(text: str, shown: str) -> None:
     (segment,) = AsciiOnly().apply([Segment(text)], Color(0, 0, 0))
