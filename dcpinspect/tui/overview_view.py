@@ -251,11 +251,11 @@ class OverviewView(View):
 
     @on(LineView.Opened)
     def _open_place(self, event: LineView.Opened) -> None:
-        if event.view is self.map:
+        if event.view is self.map and self.map.cells.by_number:
             self.host.to_map(self.map.vbucket)
         elif event.view is self.connections:
             self.host.choose(self.connections.connection or None)
-        elif self.findings.finding is not None:
+        elif event.view is self.findings and self.findings.finding is not None:
             self.host.to_finding(self.findings.finding)
 
     @property
