@@ -252,7 +252,7 @@ def _with_causes(
     rows = {event.finding: event.row for event in reversed(events) if event.finding}
     above: str | None = None
     for event in events:
-        if event.finding and event.cause is None:
+        if event.cause is None:  # what stands between parts an effect from its cause
             above = event.finding
         if event.cause in (None, above):
             yield event
