@@ -157,14 +157,14 @@ class FindingsView(View):
         """Place of the chosen message in the evidence; at first of what shows it best, of a connection
         alone on that.
         """
-        finding, place = self.list.shown_finding, self.list.evidence
-        if place is None and finding is not None:
+        finding, position = self.list.shown_finding, self.list.evidence
+        if position is None and finding is not None:
             messages = [message for case in finding.case_of_each for message in case.places]
             alone = self.host.inspection.connection
             rows = [message.row for message in messages if message.connection == alone]
             rows += finding.evidence_rows
-            place = int(np.searchsorted(self.evidence, rows[0])) if rows else 0
-        return max(0, min(place or 0, len(self.evidence) - 1))
+            position = int(np.searchsorted(self.evidence, rows[0])) if rows else 0
+        return max(0, min(position or 0, len(self.evidence) - 1))
 
     @property
     def row_here(self) -> int:
