@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.findings.finding import captured
 from dcpinspect.output.report.page import page
 from dcpinspect.output.report.report_contents import contents
 from dcpinspect.output.report.written import ReportFormat, written
@@ -134,7 +135,7 @@ def test_findings_name_packets_because_rows_are_large_numbers(
     assert named <= {
         (place.frame, Path(told.source.files[place.file]).name)
         for finding in source.findings
-        for place in finding.places
+        for place in captured([*finding.places, finding.over_place])
     }
     assert not re.search(r"\brows? \d{8}", re.sub(r"<[^>]*>", "", findings))
 
