@@ -41,18 +41,19 @@ class Marked:
             np.arange(len(rows_of_each), dtype=np.uint32),
             [len(finding_rows) for finding_rows in rows_of_each],
         )
-        is_bad = np.array(
-            [finding.severity != "note" and finding.effect_of is None for finding in findings],
-            np.bool_,
-        )
-        # of a row the worst finding comes first, and what another finding explains after it
-        order = np.lexsort((numbers, ~is_bad[numbers], rows))
+        ranks = [
+            2 if finding.effect_of is not None else int(finding.severity == "note")
+            for finding in findings
+        ]
+        rank = np.array(ranks, np.int8)
+        # of a row the worst finding comes first, what other findings explain last
+        order = np.lexsort((numbers, rank[numbers], rows))
         self.rows: RowNumbers = rows[order]
         """Rows, rising; a row occurs once for each finding that it shows."""
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
         """Number of the finding that each element of ``rows`` shows."""
         self.bad: RowNumbers = (
-            np.unique(self.rows[is_bad[self.numbers]]) if len(rows_of_each) else NO_ROWS
+            np.unique(self.rows[rank[self.numbers] == 0]) if len(rows_of_each) else NO_ROWS
         )
         """Rows that show an error or a warning that is no effect."""
 

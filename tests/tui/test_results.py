@@ -71,8 +71,9 @@ def test_only_rows_of_the_list_are_walked(inspection: Inspection) -> None:
 
 def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -> None:
     findings = inspection.results.findings
+    own_first = sorted(range(len(findings)), key=lambda n: (findings[n].effect_of is not None, n))
     told = {
-        row: [number for number, one in enumerate(findings) if row in rows_of(one)]
+        row: [number for number in own_first if row in rows_of(findings[number])]
         for row in range(1, inspection.results.rows + 1)
     }
     marked = Marked(findings, inspection.store)
@@ -84,6 +85,13 @@ def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -
     assert max(map(len, told.values())) > 1
     (loop,) = [one for one in findings if one.rule == "rollback-loop"]
     assert len(rows_of(loop)) == 2 * 2 * 4, "request and answer of four rounds of two vbuckets"
+
+
+def test_a_note_is_the_sign_of_a_row_before_what_it_explains() -> None:
+    with read("tour.pcapng") as tour:
+        finding = tour.results.finding(221)
+    assert finding is not None
+    assert (finding.rule, finding.effect_of) == ("unknown-vbucket-uuid", None)
 
 
 def test_a_connection_alone_has_what_explains_its_findings(inspection: Inspection) -> None:
