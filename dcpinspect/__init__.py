@@ -41,8 +41,8 @@ def open(  # noqa: A001 - as in gzip.open: it is called with the name of the pac
     which can be read only once, 2 GiB unless said otherwise; the oldest messages are forgotten with
     theirs. ``keylog``: files with secrets, by which connections of TLS are decrypted.
     ``tls_search``: how many secrets and record numbers are tried for a connection that began before
-    the capture; 5,000,000 unless said otherwise, which takes 2 s at most; less after
-    connections that no secret opened.
+    the capture; 5,000,000 unless said otherwise, which takes 2 s at most; less after connections
+    that no secret opened.
 
     Raises CaptureError when nothing can be read, UsageError for a port that is none. Both, as all
     errors of this package, are ``dcpinspect.errors.DcpInspectError``; the text of each is one line

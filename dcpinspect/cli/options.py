@@ -253,8 +253,8 @@ class Decryption(Choices):
         means the file that SSLKEYLOGFILE names. May be repeated. pipeline uses POINT=FILE for this
         capture point only.
     --tls-search N: For a TLS 1.3 connection that began before the capture, try secrets and record
-        numbers up to N times. By default 5,000,000, which takes 2 s at most;
-        less after connections that no secret opened.
+        numbers up to N times. By default 5,000,000, which takes 2 s at most; less after connections
+        that no secret opened.
     --copies: In tables and counts, have a conversation as often as the capture shows it: before and
         after address translation, and on both sides of a proxy. Findings have it once.
     """

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -21,9 +21,9 @@ from dcpinspect.text import counted, did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
+    from dcpinspect.findings.finding import Finding
     from dcpinspect.output.export.formats import Format
     from dcpinspect.output.export.target import Target
-    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.record_tables import Records, RecordTable
 
@@ -163,7 +163,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
         span, redactor = times.span_of_whole(), redaction.redactor()
         with Reading(captures, **input_.ports.reading_arguments()) as reading:
             columns = view.columns_read(is_text=format_.is_text)
-            if needs_rules(name, columns):
+            is_checked = needs_rules(name, columns)
+            if is_checked:
                 reading.check(redactor=redactor)
             else:
                 reading.track(redactor)
@@ -176,15 +177,19 @@ def command(name: str, doc: str) -> Callable[..., int]:
                 if name == "vbuckets" and format_.is_text and not view.selection.sort:
                     # a person looks for a number; in other formats rows are in order of requests
                     view.selection = replace(view.selection, sort=["vbucket"])
-                everything = reading.by_name()[name]
-                count = view.write(target, everything, format_)
+                findings: list[Finding] = []
+                if is_checked:
+                    _, findings, tables = reading.worked_out()
+                else:
+                    tables = reading.by_name()
+                count = view.write(target, tables[name], format_)
             if reading.messages and not count:
                 complain(
                     no_such_connections(reading, view.selection.connections)
-                    or _none_of(everything, name, view.selection.vbuckets)
+                    or _none_of(tables[name], name, view.selection.vbuckets)
                 )
             is_counted = name == "vbuckets" and format_.is_text and "findings" in columns
-            if is_counted and (besides := _about_connections(reading, view.selection)):
+            if is_counted and (besides := _about_connections(findings, tables, view.selection)):
                 complain(besides)
             return remarks(reading, stats=input_.stats)
 
@@ -192,7 +197,9 @@ def command(name: str, doc: str) -> Callable[..., int]:
     return run
 
 
-def _about_connections(reading: Reading, selection: RecordSelection) -> str:
+def _about_connections(
+    findings: Sequence[Finding], tables: Mapping[str, Records], selection: RecordSelection
+) -> str:
     """Returns how many errors and warnings of whole connections lie on vbuckets that are shown, which
     count only their own; empty for none.
     """
@@ -200,12 +207,11 @@ def _about_connections(reading: Reading, selection: RecordSelection) -> str:
 
     findings = [
         finding
-        for finding in reading.findings()
+        for finding in findings
         if not finding.vbuckets and finding.severity != "note" and finding.effect_of is None
     ]
     if not findings:
         return ""
-    tables = reading.by_name()
     vbuckets = {*selection.matching(tables["vbuckets"]).values("vbucket")}
     bear = bearing(partial(lives, tables["streams"]))
     borne = [vbuckets.intersection(bearers) for bearers in bearers_of(findings, bear)]
